@@ -1,0 +1,134 @@
+/**
+ * Ids as UUIDv7 text, made from facts instead of chance, so that nothing needs to be stored for them:
+ *
+ *   48 bit milliseconds | 7 | 12 bit microseconds within the millisecond | 10 | 40 bit number | 22 bit index
+ *
+ * `number` is the pid for messages and dead letters and 0 for leases and transactions; it is masked with the salt of
+ * the data folder, so that two brokers do not mint the same ids. Stamps rise strictly within a partition, so message
+ * ids are unique and sort, as strings, in offset order within a partition.
+ */
+
+/** The secret and unique numbers of one data folder, drawn once when it is created. */
+export interface BrokerIdentity {
+  /** 40 bits in two parts: 8 and 32. */
+  readonly saltHigh: number;
+  readonly saltLow: number;
+  /** Seed of the keyed hashes, 2 × 32 bits. */
+  readonly seedHigh: number;
+  readonly seedLow: number;
+}
+
+export interface IdParts {
+  stampUs: number;
+  /** The pid, or 0. */
+  number: number;
+  index: number;
+}
+
+export const idIndexMax = 0x3f_ffff;
+export const idTextLength = 36;
+
+const two32 = 0x1_0000_0000;
+const hexDigits = new Uint8Array([48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 97, 98, 99, 100, 101, 102]);
+const bytesOf = new Uint8Array(16);
+
+function fillBytes(identity: BrokerIdentity, stampUs: number, number: number, index: number): void {
+  const ms = Math.floor(stampUs / 1000);
+  const us = stampUs - ms * 1000;
+  const msHigh = Math.floor(ms / 0x1_0000);
+  const msLow = ms - msHigh * 0x1_0000;
+  const b = bytesOf;
+  b[0] = (msHigh >>> 24) & 255;
+  b[1] = (msHigh >>> 16) & 255;
+  b[2] = (msHigh >>> 8) & 255;
+  b[3] = msHigh & 255;
+  b[4] = msLow >>> 8;
+  b[5] = msLow & 255;
+  b[6] = 0x70 | (us >>> 8);
+  b[7] = us & 255;
+  const numberHigh = Math.floor(number / two32);
+  const high = (numberHigh ^ identity.saltHigh) & 255;
+  const low = ((number - numberHigh * two32) ^ identity.saltLow) >>> 0;
+  // 62 bits: high(8) low(32) index(22)
+  b[8] = 0x80 | (high >>> 2);
+  b[9] = ((high & 3) << 6) | (low >>> 26);
+  b[10] = (low >>> 18) & 255;
+  b[11] = (low >>> 10) & 255;
+  b[12] = (low >>> 2) & 255;
+  b[13] = ((low & 3) << 6) | (index >>> 16);
+  b[14] = (index >>> 8) & 255;
+  b[15] = index & 255;
+}
+
+/** Writes the 36 characters of an id at `at`; returns the index behind them. */
+export function writeId(
+  target: Uint8Array,
+  at: number,
+  identity: BrokerIdentity,
+  stampUs: number,
+  number: number,
+  index: number,
+): number {
+  fillBytes(identity, stampUs, number, index);
+  let p = at;
+  for (let i = 0; i < 16; i++) {
+    if (i === 4 || i === 6 || i === 8 || i === 10) target[p++] = 45;
+    const value = bytesOf[i];
+    target[p++] = hexDigits[value >>> 4];
+    target[p++] = hexDigits[value & 15];
+  }
+  return p;
+}
+
+export function idText(identity: BrokerIdentity, stampUs: number, number: number, index: number): string {
+  fillBytes(identity, stampUs, number, index);
+  let text = '';
+  for (let i = 0; i < 16; i++) {
+    if (i === 4 || i === 6 || i === 8 || i === 10) text += '-';
+    const value = bytesOf[i];
+    text += String.fromCharCode(hexDigits[value >>> 4], hexDigits[value & 15]);
+  }
+  return text;
+}
+
+function hexValue(code: number): number {
+  if (code >= 48 && code <= 57) return code - 48;
+  if (code >= 97 && code <= 102) return code - 87;
+  return -1;
+}
+
+/**
+ * Takes apart an id in `bytes[start, end)` into `into`. False when it is not 36 characters of lower-case UUIDv7 text.
+ * The number is unmasked with the identity's salt; whether it means anything is for the caller to find out.
+ */
+export function parseId(
+  identity: BrokerIdentity,
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  into: IdParts,
+): boolean {
+  if (end - start !== idTextLength) return false;
+  let p = start;
+  const b = bytesOf;
+  for (let i = 0; i < 16; i++) {
+    if (i === 4 || i === 6 || i === 8 || i === 10) {
+      if (bytes[p++] !== 45) return false;
+    }
+    const high = hexValue(bytes[p++];
+    const low = hexValue(bytes[p++];
+    if (high < 0 || low < 0) return false;
+    b[i] = (high << 4) | low;
+  }
+  if (b[6] >>> 4 !== 7 || b[8] >>> 6 !== 2) return false;
+  const us = ((b[6] & 15) << 8) | b[7];
+  if (us > 999) return false;
+  const msHigh = b[0] * 0x100_0000 + ((b[1] << 16) | (b[2] << 8) | b[3]);
+  const ms = msHigh * 0x1_0000 + ((b[4] << 8) | b[5]);
+  const numberHigh = ((b[8] & 63) << 2) | (b[9] >>> 6);
+  const numberLow = (((b[9] & 63) << 26) | (b[10] << 18) | (b[11] << 10) | (b[12] << 2) | (b[13] >>> 6)) >>> 0;
+  into.stampUs = ms * 1000 + us;
+  into.number = ((numberHigh ^ identity.saltHigh) & 255) * two32 + ((numberLow ^ identity.saltLow) >>> 0);
+  into.index = ((b[13] & 63) << 16) | (b[14] << 8) | b[15];
+  return true;
+}

@@ -1,0 +1,137 @@
+/** One option of a queue: its type, default and bounds as the contract gives them. */
+export interface QueueOptionFacts {
+  readonly type: 'integer' | 'boolean' | 'text';
+  readonly default: number | boolean | string;
+  readonly min?: number;
+  readonly max?: number;
+  readonly meaning: string;
+}
+
+const secondsMax = 10 * 365 * 24 * 3600;
+
+/** In the order in which answers list them. `maxQueueSize` is a second name of `maxSize`. */
+export const queueOptionTable = {
+  priority: {
+    type: 'integer',
+    default: 0,
+    min: -1_000_000,
+    max: 1_000_000,
+    meaning: 'Order between the ready queues of a discover pop, highest first.',
+  },
+  leaseTime: {
+    type: 'integer',
+    default: 300,
+    min: 0,
+    max: 7 * 24 * 3600,
+    meaning: 'Seconds of a lease when the pop names none; at least 1 is given. 60 for a queue that was not configured.',
+  },
+  retryLimit: {
+    type: 'integer',
+    default: 3,
+    min: 0,
+    max: 1_000_000,
+    meaning: 'Failed acks charged before a message is dead-lettered or dropped.',
+  },
+  retryDelay: {
+    type: 'integer',
+    default: 1000,
+    min: 0,
+    max: secondsMax * 1000,
+    meaning:
+      'Milliseconds a failed message and its partition wait. In force only when set to something other than the default.',
+  },
+  maxSize: {
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: Number.MAX_SAFE_INTEGER,
+    meaning: 'Unfinished messages the queue may hold; 0 = no limit. A push over it is refused with queue_full.',
+  },
+  ttl: {
+    type: 'integer',
+    default: 3600,
+    min: 0,
+    max: secondsMax,
+    meaning:
+      'Seconds after which an undelivered append is skipped; 0 = never. In force only when set to something other than the default.',
+  },
+  deadLetterQueue: { type: 'boolean', default: true, meaning: 'File a message whose retries are used up.' },
+  dlqAfterMaxRetries: { type: 'boolean', default: true, meaning: 'The same; either being true is enough.' },
+  delayedProcessing: {
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: secondsMax,
+    meaning: 'Seconds each append is held before it can be delivered.',
+  },
+  windowBuffer: {
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: secondsMax,
+    meaning: 'Seconds a partition must be quiet before it is delivered.',
+  },
+  retentionSeconds: {
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: secondsMax,
+    meaning: 'Delete appends older than this; needs retentionEnabled; 0 = off.',
+  },
+  completedRetentionSeconds: {
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: secondsMax,
+    meaning: 'Delete older appends that every group has consumed; needs retentionEnabled; 0 = off.',
+  },
+  retentionEnabled: { type: 'boolean', default: false, meaning: 'Switch of the two above.' },
+  encryptionEnabled: {
+    type: 'boolean',
+    default: false,
+    meaning: 'Encrypt payloads at rest; needs a key at the broker.',
+  },
+  maxWaitTimeSeconds: {
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: secondsMax,
+    meaning: 'Delete appends older than this, whatever else is set; 0 = off.',
+  },
+  minPopWaitTime: {
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: 60_000,
+    meaning: 'Milliseconds a waiting pop collects before it answers with less than its batch.',
+  },
+  dedupWindowSeconds: {
+    type: 'integer',
+    default: 3600,
+    min: 0,
+    max: secondsMax,
+    meaning: 'How long a transactionId is remembered; 0 = not at all.',
+  },
+  retentionSinkHold: {
+    type: 'text',
+    default: '',
+    meaning: 'Name of a sink that holds retention back; [A-Za-z0-9._-], at most 64.',
+  },
+  retentionSinkHoldMaxSeconds: {
+    type: 'integer',
+    default: 604_800,
+    min: 0,
+    max: 31_536_000,
+    meaning: 'How long it may; 60 or more, or 0.',
+  },
+} as const satisfies Record<string, QueueOptionFacts>;
+
+export type QueueOptionName = keyof typeof queueOptionTable;
+
+export type QueueOptions = {
+  -readonly [K in QueueOptionName]: (typeof queueOptionTable)[K]['type'] extends 'integer'
+    ? number
+    : (typeof queueOptionTable)[K]['type'] extends 'boolean'
+      ? boolean
+      : string;
+};
