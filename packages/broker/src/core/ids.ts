@@ -115,8 +115,8 @@ export function parseId(
     if (i === 4 || i === 6 || i === 8 || i === 10) {
       if (bytes[p++] !== 45) return false;
     }
-    const high = hexValue(bytes[p++];
-    const low = hexValue(bytes[p++];
+    const high = hexValue(bytes[p++]);
+    const low = hexValue(bytes[p++]);
     if (high < 0 || low < 0) return false;
     b[i] = (high << 4) | low;
   }
