@@ -1,5 +1,20 @@
+export { decideAck } from './ack.ts';
+export { InvariantBroken, assert } from './assert.ts';
+export { BrokerState, type StateObserver } from './broker-state.ts';
 export { type AckItems, type AckStatus, ackStatus, type PushItems, pushHash, pushSlice } from './commands.ts';
+export { type ConfigureCommand, decideConfigure, decideDeleteQueue } from './configure.ts';
+export { cursorBit } from './cursor-table.ts';
+export {
+  type Blocks,
+  type BlockView,
+  type DecisionContext,
+  type Ids,
+  idLookup,
+  type NeedsLoad,
+  needsLoad,
+} from './decision.ts';
 export { type BrokerIdentity, type IdParts, idIndexMax, idText, idTextLength, parseId, writeId } from './ids.ts';
+export { decideExtend } from './lease.ts';
 export {
   type AckOutcome,
   ackError,
@@ -11,3 +26,18 @@ export {
   type PushOutcome,
   type Refusal,
 } from './outcomes.ts';
+export { decidePop, handBack, type MissingRow, type PopCommand, type PopDecision, type PopTarget } from './pop.ts';
+export { PushDecider } from './push.ts';
+export { defaultGroup, type Queue, type Subscription } from './queue.ts';
+export {
+  CursorRecord,
+  type DeadLetterRecord,
+  type GenesisRecord,
+  type Journal,
+  type QueueDeletedRecord,
+  type QueueRecord,
+  type RecordHandlers,
+  type SubscriptionMode,
+  type SubscriptionRecord,
+} from './records.ts';
+export { type BlockPlaces, type ReadyListener, Schedule } from './schedule.ts';

@@ -38,7 +38,8 @@ export interface DeliveredPiece {
 /** What one partition contributes to a pop. Its messages are contiguous and ascending. */
 export interface DeliveredRun {
   readonly pid: number;
-  readonly partition: string;
+  /** UTF-8; valid, like the pieces, only while `encode` of the reply runs. */
+  readonly partition: Uint8Array;
   readonly attempt: number;
   readonly pieces: readonly DeliveredPiece[];
 }

@@ -1,0 +1,19 @@
+export { hashAckItems, type ScannedAck, scanAckBody } from './ack-items.ts';
+export { BlockReader } from './block-reader.ts';
+export { block, entryHeader, readU64, recordFlag, recordHeaderBytes, recordType, writeU64 } from './format.ts';
+export { createHasher, type Hasher } from './hasher.ts';
+export { checkJson, JsonError, JsonScanner } from './json-scanner.ts';
+export { asciiBytes, ByteWriter } from './json-writer.ts';
+export { hashPushItems, type ScannedPush, scanPushBody } from './push-items.ts';
+export {
+  type RecordSpace,
+  readRecords,
+  writeBlock,
+  writeCursor,
+  writeDeadLetter,
+  writeGenesis,
+  writePartition,
+  writeQueue,
+  writeQueueDeleted,
+  writeSubscription,
+} from './records.ts';

@@ -1,0 +1,240 @@
+/**
+ * All partitions, as columns. A partition is known by three numbers:
+ *
+ *   lane   row in these columns; given again after the partition is deleted
+ *   pid    number for ever, rising with creation, never reused; what clients see
+ *   name   bytes, unique within a queue; kept in one arena
+ *
+ * Two open-addressing tables (linear probing, removal by shifting back) find the lane by name and by pid. Both hold
+ * lane + 1, so that 0 means free. About 95 bytes a partition with a name of 12 bytes.
+ *
+ * Invariants per live lane: 0 ≤ logStart ≤ nextOffset; lastStampUs rises with every append.
+ */
+import { assert } from './assert.ts';
+import {
+  grownFloat64,
+  grownInt32,
+  grownUint8,
+  grownUint16,
+  grownUint32,
+  RowAllocator,
+} from './columns.ts';
+
+const firstCapacity = 1024;
+/** A table is doubled when more than this share of it is taken. */
+const loadMax = 0.6;
+/** The arena is rewritten when more than half of it, and at least this much, belongs to deleted names. */
+const arenaGarbageBytesMin = 1 << 20;
+
+function mixPid(pid: number): number {
+  // The low bits of a rising number are spread by a multiplication; high halves join by xor.
+  return (Math.imul(pid >>> 0, 0x9e3779b1) ^ Math.floor(pid / 0x1_0000_0000)) >>> 0;
+}
+
+export class PartitionTable {
+  pid = new Float64Array(firstCapacity);
+  /** Number of the queue; −1 = the lane is free. */
+  queueNumber = new Int32Array(firstCapacity);
+  nextOffset = new Float64Array(firstCapacity);
+  logStart = new Float64Array(firstCapacity);
+  /** Stamp of the newest append; 0 = nothing was ever written. */
+  lastStampUs = new Float64Array(firstCapacity);
+  createdAtUs = new Float64Array(firstCapacity);
+  /** Bytes of the partition's blocks. */
+  retainedBytes = new Float64Array(firstCapacity);
+  /** First row of its cursors; −1 = none. */
+  firstCursor = new Int32Array(firstCapacity);
+
+  #nameAt = new Uint32Array(firstCapacity);
+  #nameLength = new Uint16Array(firstCapacity);
+  #nameHash = new Uint32Array(firstCapacity);
+  #arena = new Uint8Array(64 * firstCapacity);
+  #arenaUsed = 0;
+  #arenaGarbage = 0;
+  #byName = new Int32Array(4 * firstCapacity);
+  #byPid = new Int32Array(4 * firstCapacity);
+  readonly #rows = new RowAllocator();
+
+  get count(): number {
+    return this.#rows.live;
+  }
+
+  /** One more than the highest lane in use: the bound of a walk over all lanes (skip those with queueNumber −1). */
+  get laneLimit(): number {
+    return this.#rows.used;
+  }
+
+  /** The hash a name has in a queue: the keyed hash of its bytes, mixed with the queue. */
+  static #slotHash(queueNumber: number, nameHash: number): number {
+    return (Math.imul(queueNumber + 1, 0x85ebca6b) ^ nameHash) >>> 0;
+  }
+
+  /** The lane of a partition, or −1. */
+  find(queueNumber: number, nameHash: number, bytes: Uint8Array, start: number, end: number): number {
+    const table = this.#byName;
+    const mask = table.length - 1;
+    let slot = PartitionTable.#slotHash(queueNumber, nameHash) & mask;
+    for (;;) {
+      const lane = table[slot] - 1;
+      if (lane < 0) return -1;
+      if (
+        this.#nameHash[lane] === nameHash &&
+        this.queueNumber[lane] === queueNumber &&
+        this.#nameEquals(lane, bytes, start, end)
+      ) {
+        return lane;
+      }
+      slot = (slot + 1) & mask;
+    }
+  }
+
+  findPid(pid: number): number {
+    const table = this.#byPid;
+    const mask = table.length - 1;
+    let slot = mixPid(pid) & mask;
+    for (;;) {
+      const lane = table[slot] - 1;
+      if (lane < 0) return -1;
+      if (this.pid[lane] === pid) return lane;
+      slot = (slot + 1) & mask;
+    }
+  }
+
+  #nameEquals(lane: number, bytes: Uint8Array, start: number, end: number): boolean {
+    const length = this.#nameLength[lane];
+    if (length !== end - start) return false;
+    const arena = this.#arena;
+    const at = this.#nameAt[lane];
+    for (let i = 0; i < length; i++) if (arena[at + i] !== bytes[start + i]) return false;
+    return true;
+  }
+
+  /** The name's bytes: a view into the arena, valid until the next `add` or `remove`. */
+  nameBytes(lane: number): Uint8Array {
+    const at = this.#nameAt[lane];
+    return this.#arena.subarray(at, at + this.#nameLength[lane]);
+  }
+
+  nameHash(lane: number): number {
+    return this.#nameHash[lane];
+  }
+
+  /** Adds a partition and returns its lane. Name and pid must be new. */
+  add(
+    pid: number,
+    queueNumber: number,
+    createdAtUs: number,
+    nameHash: number,
+    bytes: Uint8Array,
+    start: number,
+    end: number,
+  ): number {
+    assert(this.find(queueNumber, nameHash, bytes, start, end) < 0, 'a partition name is added once');
+    const lane = this.#rows.take();
+    if (lane >= this.pid.length) this.#grow(this.pid.length * 2);
+    const length = end - start;
+    if (this.#arenaUsed + length > this.#arena.length) {
+      this.#arena = grownUint8(this.#arena, Math.max(this.#arena.length * 2, this.#arenaUsed + length));
+    }
+    const arena = this.#arena;
+    let at = this.#arenaUsed;
+    this.#nameAt[lane] = at;
+    for (let i = start; i < end; i++) arena[at++] = bytes[i];
+    this.#arenaUsed = at;
+    this.#nameLength[lane] = length;
+    this.#nameHash[lane] = nameHash;
+    this.pid[lane] = pid;
+    this.queueNumber[lane] = queueNumber;
+    this.createdAtUs[lane] = createdAtUs;
+    this.nextOffset[lane] = 0;
+    this.logStart[lane] = 0;
+    this.lastStampUs[lane] = 0;
+    this.retainedBytes[lane] = 0;
+    this.firstCursor[lane] = -1;
+    if (this.#rows.live > this.#byName.length * loadMax) this.#rehash(this.#byName.length * 2, lane);
+    this.#insert(this.#byName, PartitionTable.#slotHash(queueNumber, nameHash), lane);
+    this.#insert(this.#byPid, mixPid(pid), lane);
+    return lane;
+  }
+
+  remove(lane: number): void {
+    this.#erase(this.#byName, PartitionTable.#slotHash(this.queueNumber[lane], this.#nameHash[lane]), lane, true);
+    this.#erase(this.#byPid, mixPid(this.pid[lane]), lane, false);
+    this.#arenaGarbage += this.#nameLength[lane];
+    this.queueNumber[lane] = -1;
+    this.pid[lane] = 0;
+    this.firstCursor[lane] = -1;
+    this.#rows.give(lane);
+    if (this.#arenaGarbage > arenaGarbageBytesMin && this.#arenaGarbage * 2 > this.#arenaUsed) this.#compactArena();
+  }
+
+  #insert(table: Int32Array, hash: number, lane: number): void {
+    const mask = table.length - 1;
+    let slot = hash & mask;
+    while (table[slot] !== 0) slot = (slot + 1) & mask;
+    table[slot] = lane + 1;
+  }
+
+  #homeOf(lane: number, byName: boolean): number {
+    return byName
+      ? PartitionTable.#slotHash(this.queueNumber[lane], this.#nameHash[lane])
+      : mixPid(this.pid[lane]);
+  }
+
+  #erase(table: Int32Array, hash: number, lane: number, byName: boolean): void {
+    const mask = table.length - 1;
+    let hole = hash & mask;
+    while (table[hole] !== lane + 1) {
+      assert(table[hole] !== 0, 'a live lane is in both tables');
+      hole = (hole + 1) & mask;
+    }
+    // Shift back what would no longer be found behind the hole.
+    for (let slot = (hole + 1) & mask; table[slot] !== 0; slot = (slot + 1) & mask) {
+      const home = this.#homeOf(table[slot] - 1, byName) & mask;
+      if (((slot - home) & mask) >= ((slot - hole) & mask)) {
+        table[hole] = table[slot];
+        hole = slot;
+      }
+    }
+    table[hole] = 0;
+  }
+
+  #rehash(capacity: number, except: number): void {
+    this.#byName = new Int32Array(capacity);
+    this.#byPid = new Int32Array(capacity);
+    for (let lane = 0; lane < this.#rows.used; lane++) {
+      if (lane === except || this.pid[lane] === 0) continue;
+      this.#insert(this.#byName, this.#homeOf(lane, true), lane);
+      this.#insert(this.#byPid, this.#homeOf(lane, false), lane);
+    }
+  }
+
+  #grow(capacity: number): void {
+    this.pid = grownFloat64(this.pid, capacity);
+    this.queueNumber = grownInt32(this.queueNumber, capacity);
+    this.nextOffset = grownFloat64(this.nextOffset, capacity);
+    this.logStart = grownFloat64(this.logStart, capacity);
+    this.lastStampUs = grownFloat64(this.lastStampUs, capacity);
+    this.createdAtUs = grownFloat64(this.createdAtUs, capacity);
+    this.retainedBytes = grownFloat64(this.retainedBytes, capacity);
+    this.firstCursor = grownInt32(this.firstCursor, capacity);
+    this.#nameAt = grownUint32(this.#nameAt, capacity);
+    this.#nameLength = grownUint16(this.#nameLength, capacity);
+    this.#nameHash = grownUint32(this.#nameHash, capacity);
+  }
+
+  #compactArena(): void {
+    const arena = new Uint8Array(Math.max(1024, (this.#arenaUsed - this.#arenaGarbage) * 2));
+    let at = 0;
+    for (let lane = 0; lane < this.#rows.used; lane++) {
+      if (this.pid[lane] === 0) continue;
+      const from = this.#nameAt[lane];
+      arena.set(this.#arena.subarray(from, from + this.#nameLength[lane]), at);
+      this.#nameAt[lane] = at;
+      at += this.#nameLength[lane];
+    }
+    this.#arena = arena;
+    this.#arenaUsed = at;
+    this.#arenaGarbage = 0;
+  }
+}

@@ -1,0 +1,443 @@
+/**
+ * Pop: partitions that are ready are claimed, their next records delivered.
+ *
+ * One call is decided in one go, but may find that a partition's next block is not in memory. Such a row is set to
+ * `loading` and handed to the caller in `missing`: nobody else gets it until its block was read and the row given back.
+ * What else could be claimed is answered; only a pop that claimed nothing waits for the disk.
+ */
+import { limits } from '@lanemq/protocol';
+import type { BrokerState } from './broker-state.ts';
+import { cursorBit } from './cursor-table.ts';
+import { type DecisionContext, ensureQueue, idLookup, nameRefusal } from './decision.ts';
+import type { DeliveredPiece, DeliveredRun, PopOutcome, Refusal } from './outcomes.ts';
+import { defaultGroup, type Queue, type Subscription, usPerSecond } from './queue.ts';
+import { CursorRecord, type SubscriptionMode } from './records.ts';
+import { taken } from './schedule.ts';
+
+/** Where a pop looks for work. */
+export type PopTarget =
+  | { readonly kind: 'queue'; readonly queue: string }
+  | {
+      readonly kind: 'partition';
+      readonly queue: string;
+      readonly partition: string;
+      /** UTF-8 of `partition` and its keyed hash. */
+      readonly partitionBytes: Uint8Array;
+      readonly partitionHash: number;
+    }
+  | { readonly kind: 'discover'; readonly namespace: string | null; readonly task: string | null };
+
+export interface PopCommand {
+  readonly target: PopTarget;
+  readonly group: string;
+  readonly groupBytes: number;
+  readonly queueBytes: number;
+  readonly batch: number | null;
+  readonly partitions: number | null;
+  readonly leaseSeconds: number | null;
+  readonly subscriptionMode: 'new' | 'all';
+  readonly subscriptionFrom: number | 'now' | null;
+  readonly commitOnDelivery: boolean;
+  readonly conflation: boolean;
+  readonly autopilot: boolean;
+  /** Stamp of the first decision on this pop: `new` starts there, however long the pop then waits. */
+  readonly arrivedUs: number;
+}
+
+/** A row whose next block has to be read before it can be claimed. */
+export interface MissingRow {
+  readonly row: number;
+  readonly lane: number;
+  readonly pid: number;
+  readonly offset: number;
+  /** Records that are wanted from there. */
+  readonly count: number;
+  /** > 0: the position itself is unknown; it is before the first append with a stamp ≥ this. */
+  readonly seekUs: number;
+}
+
+export interface PopDecision {
+  readonly outcome: PopOutcome;
+  readonly missing: readonly MissingRow[];
+  /** The walk over a backlog has to go on: ask again in the next turn. */
+  readonly unfinished: boolean;
+  /** Whom a waiting pop waits for; null = a partition that does not exist, or nobody (discover). */
+  readonly subscription: Subscription | null;
+}
+
+const autopilotBatch = 200;
+const autopilotPartitionsMax = 8;
+const record = new CursorRecord();
+
+export function decidePop(context: DecisionContext, command: PopCommand): PopDecision | Refusal {
+  const tooLong = nameRefusal(
+    command.queueBytes,
+    Math.max(command.groupBytes, command.target.kind === 'partition' ? command.target.partitionBytes.length : 0),
+    'consumerGroup',
+  );
+  if (tooLong !== null) return tooLong;
+  switch (command.target.kind) {
+    case 'queue':
+      return popQueue(context, command, command.target.queue);
+    case 'partition':
+      return popPartition(context, command, command.target);
+    case 'discover':
+      return popDiscover(context, command, command.target);
+  }
+}
+
+class Claims {
+  readonly runs: DeliveredRun[] = [];
+  readonly missing: MissingRow[] = [];
+  unfinished = false;
+  budget: number;
+  bytesLeft: number = limits.popBytesMax;
+
+  constructor(budget: number) {
+    this.budget = budget;
+  }
+}
+
+function popQueue(context: DecisionContext, command: PopCommand, queueName: string): PopDecision {
+  const queue = ensureQueue(context, queueName);
+  const subscription = register(context, queue, command);
+  const conflated = subscription.conflation;
+  const autopilot = command.autopilot && !command.conflation;
+  const width = effectiveWidth(context, command, subscription, autopilot);
+  const batch = effectiveBatch(command, autopilot);
+  const claims = new Claims(conflated ? Math.min(batch, limits.conflatedMessagesMax) : batch);
+  claimReady(context, command, subscription, claims, width);
+  return {
+    outcome: {
+      ok: true,
+      queue: queueName,
+      group: command.group,
+      leaseStamp: claims.runs.length > 0 && !command.commitOnDelivery ? context.nowUs : 0,
+      runs: claims.runs,
+      conflation: conflated,
+      conflationConflict: command.conflation && !conflated,
+      autopilot: autopilot ? { partitions: width, batch } : null,
+    },
+    missing: claims.missing,
+    unfinished: claims.unfinished,
+    subscription,
+  };
+}
+
+function effectiveBatch(command: PopCommand, autopilot: boolean): number {
+  const batch = command.batch ?? (autopilot ? autopilotBatch : limits.popBatchDefault);
+  return Math.min(Math.max(1, batch), limits.popBatchMax);
+}
+
+function effectiveWidth(
+  context: DecisionContext,
+  command: PopCommand,
+  subscription: Subscription,
+  autopilot: boolean,
+): number {
+  const byDefault = subscription.conflation
+    ? (command.batch ?? limits.popBatchDefault)
+    : autopilot
+      ? Math.min(autopilotPartitionsMax, context.schedule.readyCount(subscription))
+      : 1;
+  return Math.min(Math.max(1, command.partitions ?? byDefault), limits.popPartitionsMax);
+}
+
+function popDiscover(
+  context: DecisionContext,
+  command: PopCommand,
+  labels: { namespace: string | null; task: string | null },
+): PopDecision {
+  const found: Queue[] = [];
+  for (const queue of context.state.queues.values()) {
+    if (labels.namespace !== null && queue.namespace !== labels.namespace) continue;
+    if (labels.task !== null && queue.task !== labels.task) continue;
+    found.push(queue);
+  }
+  // Highest priority first; the sort is stable, so equals stay in creation order.
+  found.sort((a, b) => b.options.priority - a.options.priority);
+  const width = Math.min(Math.max(1, command.partitions ?? 1), limits.popPartitionsMax);
+  const claims = new Claims(effectiveBatch(command, false));
+  for (const queue of found) {
+    const subscription = register(context, queue, command);
+    if (claims.runs.length < width && claims.budget > 0) claimReady(context, command, subscription, claims, width);
+  }
+  return {
+    outcome: {
+      ok: true,
+      queue: '',
+      group: command.group,
+      leaseStamp: claims.runs.length > 0 && !command.commitOnDelivery ? context.nowUs : 0,
+      runs: claims.runs,
+      conflation: false,
+      conflationConflict: false,
+      autopilot: null,
+    },
+    missing: claims.missing,
+    unfinished: claims.unfinished,
+    subscription: null,
+  };
+}
+
+function popPartition(
+  context: DecisionContext,
+  command: PopCommand,
+  target: PopTarget & { kind: 'partition' },
+): PopDecision {
+  const { state, schedule } = context;
+  const queue = state.queues.get(target.queue);
+  const claims = new Claims(effectiveBatch(command, false));
+  let subscription: Subscription | null = null;
+  if (queue !== undefined) {
+    subscription = queue.subscription(command.group) ?? null;
+    if (command.conflation && !subscription?.registered) subscription = register(context, queue, command);
+    const lane = state.partitions.find(
+      queue.number,
+      target.partitionHash,
+      target.partitionBytes,
+      0,
+      target.partitionBytes.length,
+    );
+    if (lane >= 0) {
+      subscription ??= subscribe(context, queue, command, false);
+      let row = state.cursors.find(state.partitions.firstCursor[lane], subscription.number);
+      if (row < 0) {
+        row = state.addCursor(lane, subscription);
+        schedule.evaluate(row);
+      }
+      if (subscription.conflation) claims.budget = Math.min(claims.budget, limits.conflatedMessagesMax);
+      if (schedule.isReady(row)) claim(context, command, subscription, row, claims);
+    }
+  }
+  return {
+    outcome: {
+      ok: true,
+      queue: target.queue,
+      group: command.group,
+      leaseStamp: claims.runs.length > 0 && !command.commitOnDelivery ? context.nowUs : 0,
+      runs: claims.runs,
+      conflation: subscription?.conflation ?? false,
+      conflationConflict: command.conflation && !(subscription?.conflation ?? false),
+      autopilot: null,
+    },
+    missing: claims.missing,
+    unfinished: false,
+    subscription,
+  };
+}
+
+/** The group's registration on the queue; made by this pop when there is none. */
+function register(context: DecisionContext, queue: Queue, command: PopCommand): Subscription {
+  const existing = queue.subscription(command.group);
+  return existing?.registered ? existing : subscribe(context, queue, command, true);
+}
+
+function subscribe(
+  context: DecisionContext,
+  queue: Queue,
+  command: PopCommand,
+  registered: boolean,
+): Subscription {
+  const { state, journal, nowUs } = context;
+  const start = requestedStart(command);
+  const existing = queue.subscription(command.group);
+  const number = existing?.number ?? state.nextSubscriptionNumber;
+  journal.subscription({
+    number,
+    queueNumber: queue.number,
+    group: command.group,
+    mode: start.mode,
+    sinceUs: start.sinceUs,
+    conflation: command.conflation,
+    registered,
+    createdAtUs: existing?.createdAtUs ?? nowUs,
+  });
+  return state.subscriptions.get(number) as Subscription;
+}
+
+function requestedStart(command: PopCommand): { mode: SubscriptionMode; sinceUs: number } {
+  if (command.group === defaultGroup) return { mode: 'all', sinceUs: 0 };
+  if (typeof command.subscriptionFrom === 'number') return { mode: 'timestamp', sinceUs: command.subscriptionFrom };
+  if (command.subscriptionFrom === 'now' || command.subscriptionMode === 'new') {
+    return { mode: 'new', sinceUs: command.arrivedUs };
+  }
+  return { mode: 'all', sinceUs: 0 };
+}
+
+function claimReady(
+  context: DecisionContext,
+  command: PopCommand,
+  subscription: Subscription,
+  claims: Claims,
+  width: number,
+): void {
+  while (claims.runs.length < width && claims.missing.length < width && claims.budget > 0) {
+    const row = context.schedule.take(subscription);
+    if (row === taken.none) return;
+    if (row === taken.unfinished) {
+      claims.unfinished = true;
+      return;
+    }
+    claim(context, command, subscription, row, claims);
+  }
+}
+
+/**
+ * Where an unplaced cursor starts: `committed`, or `idLookup.missing` when an append has to be searched for.
+ * A registered group goes by its registration, another by the request.
+ */
+function seed(
+  state: BrokerState,
+  command: PopCommand,
+  subscription: Subscription,
+  lane: number,
+): { committed: number; seekUs: number } {
+  const { partitions } = state;
+  const tail = partitions.nextOffset[lane] - 1;
+  const start = subscription.registered ? subscription : requestedStart(command);
+  if (start.mode === 'all') return { committed: partitions.logStart[lane] - 1, seekUs: 0 };
+  if (partitions.lastStampUs[lane] < start.sinceUs) return { committed: tail, seekUs: 0 };
+  return { committed: idLookup.missing, seekUs: start.sinceUs };
+}
+
+/** Claims a row that is ready and out of the ring: leases or commits its next run, or finds that it must wait. */
+function claim(
+  context: DecisionContext,
+  command: PopCommand,
+  subscription: Subscription,
+  row: number,
+  claims: Claims,
+): void {
+  const { state, schedule, blocks, journal, nowUs } = context;
+  const { cursors, partitions } = state;
+  const queue = subscription.queue;
+  const lane = cursors.lane[row];
+  const pid = partitions.pid[lane];
+  cursors.read(row, pid, record);
+  if ((cursors.flags[row] & cursorBit.placed) === 0) {
+    const start = seed(state, command, subscription, lane);
+    if (start.seekUs > 0) {
+      const first = context.ids.firstFrom(lane, pid, start.seekUs);
+      if (first === idLookup.missing) {
+        claims.missing.push({ row, lane, pid, offset: 0, count: 0, seekUs: start.seekUs });
+        schedule.setLoading(row);
+        return;
+      }
+      record.committed = (first < 0 ? partitions.nextOffset[lane] : first) - 1;
+    } else record.committed = start.committed;
+  }
+  record.committed = Math.max(record.committed, partitions.logStart[lane] - 1);
+  const seeded = record.committed;
+  const expiredBeforeUs = queue.ttlUs > 0 ? nowUs - queue.ttlUs : 0;
+  const visibleUntilUs = queue.delayUs > 0 ? nowUs - queue.delayUs : Number.POSITIVE_INFINITY;
+  const last = partitions.nextOffset[lane] - 1;
+  const pieces: DeliveredPiece[] = [];
+  const onlyNewest = subscription.conflation;
+  let next = record.committed + 1;
+  let count = 0;
+  let missing = false;
+  while (next <= last && (onlyNewest || count < claims.budget)) {
+    const view = blocks.open(lane, pid, next);
+    if (view === undefined) {
+      missing = true;
+      break;
+    }
+    if (view.stampUs < expiredBeforeUs) {
+      next = view.firstOffset + view.count;
+      record.committed = next - 1;
+      continue;
+    }
+    if (view.stampUs > visibleUntilUs) break;
+    let from = next - view.firstOffset;
+    let to = onlyNewest ? view.count : Math.min(view.count, from + claims.budget - count);
+    if (onlyNewest) {
+      pieces.length = 0;
+      from = view.count - 1;
+    } else to = withinBytes(view, from, to, claims, count === 0 && claims.runs.length === 0);
+    if (to <= from) break;
+    pieces.push({ bytes: view.bytes, view: view.view, at: view.at, fromIndex: from, toIndex: to });
+    count += to - from;
+    next = view.firstOffset + to;
+    if (to < view.count) break;
+  }
+  // A conflated run is the newest record of all: it cannot be known before the last block was seen.
+  if (missing && (pieces.length === 0 || onlyNewest)) {
+    const wanted = onlyNewest ? last - next + 1 : claims.budget;
+    claims.missing.push({ row, lane, pid, offset: next, count: wanted, seekUs: 0 });
+    schedule.setLoading(row);
+    return;
+  }
+  if (pieces.length === 0) {
+    // Nothing that may be delivered: expired records are passed, a hold goes on, or the bytes of the answer are used up.
+    if (record.committed !== seeded || (cursors.flags[row] & cursorBit.placed) === 0) {
+      record.consumed = Math.max(0, record.committed - seeded);
+      journal.cursor(record);
+    } else schedule.giveBack(row);
+    if (claims.runs.length > 0 && next <= last) claims.budget = 0;
+    return;
+  }
+  const delivered = onlyNewest ? 1 : count;
+  const firstDelivered = record.committed + 1;
+  let attempt = 1;
+  if (command.commitOnDelivery) {
+    record.consumed = next - 1 - seeded;
+    record.committed = next - 1;
+    record.leaseStamp = 0;
+    record.retryCount = 0;
+    record.attemptCount = 0;
+    record.attemptOffset = -1;
+    record.heldUntilUs = 0;
+    record.batchDone = true;
+  } else {
+    attempt = record.attemptOffset === firstDelivered ? record.attemptCount + 1 : 1;
+    record.consumed = record.committed - seeded;
+    record.leaseStamp = nowUs;
+    record.leaseEnd = next - 1;
+    record.expiresAtUs = nowUs + leaseUs(command, queue);
+    record.conflated = onlyNewest;
+    record.attemptOffset = firstDelivered;
+    record.attemptCount = attempt;
+    record.heldUntilUs = 0;
+  }
+  journal.cursor(record);
+  claims.budget -= delivered;
+  claims.runs.push({ pid, partition: partitions.nameBytes(lane), attempt, pieces });
+}
+
+/** How far a run may go until the answer is full; the first record of an answer always fits. */
+function withinBytes(
+  view: { sizeOf(index: number): number },
+  from: number,
+  to: number,
+  claims: Claims,
+  isFirst: boolean,
+): number {
+  for (let index = from; index < to; index++) {
+    const size = view.sizeOf(index);
+    if (size > claims.bytesLeft && !(isFirst && index === from)) return index;
+    claims.bytesLeft -= size;
+  }
+  return to;
+}
+
+function leaseUs(command: PopCommand, queue: Queue): number {
+  const asked = command.leaseSeconds !== null && command.leaseSeconds > 0 ? command.leaseSeconds : null;
+  const byDefault = command.target.kind === 'discover' ? limits.leaseSecondsDefault : queue.options.leaseTime;
+  const seconds = asked ?? byDefault;
+  return Math.min(Math.max(1, seconds), limits.leaseSecondsMax) * usPerSecond;
+}
+
+/**
+ * Hands a claim back whose answer never left: the lease goes, and the delivery is not counted as an attempt.
+ * Leaves rows alone that have moved on since.
+ */
+export function handBack(context: DecisionContext, leaseStamp: number): void {
+  const { state, journal } = context;
+  for (let row = state.cursors.firstOfLease(leaseStamp); row >= 0; row = state.cursors.firstOfLease(leaseStamp)) {
+    state.cursors.read(row, state.partitions.pid[state.cursors.lane[row]], record);
+    record.leaseStamp = 0;
+    record.attemptCount -= 1;
+    if (record.attemptCount === 0) record.attemptOffset = -1;
+    journal.cursor(record);
+  }
+}

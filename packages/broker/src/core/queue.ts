@@ -1,0 +1,148 @@
+/** Queues and their subscriptions: few, so plain objects. */
+import { type QueueOptions, queueOptionTable } from '@lanemq/protocol';
+import { grownInt32 } from './columns.ts';
+import type { QueueRecord, SubscriptionMode, SubscriptionRecord } from './records.ts';
+
+/** The group of requests that name none. It always starts with everything. */
+export const defaultGroup = '__QUEUE_MODE__';
+
+export const usPerSecond = 1_000_000;
+export const usPerMs = 1000;
+
+/** Defaults of configure; a queue that was only pushed to or popped from differs in two of them. */
+export function defaultOptions(implicit: boolean): QueueOptions {
+  const options = {} as Record<string, number | boolean | string>;
+  for (const [name, facts] of Object.entries(queueOptionTable)) options[name] = facts.default;
+  if (implicit) {
+    options['leaseTime'] = 60;
+    options['retentionSinkHoldMaxSeconds'] = 0;
+  }
+  return options as unknown as QueueOptions;
+}
+
+/** Labels of a queue that was made by use: the first two parts of a dotted name. */
+export function labelsOf(name: string): { namespace: string; task: string } {
+  const parts = name.split('.');
+  return { namespace: parts[0] ?? '', task: parts[1] ?? '' };
+}
+
+export class Queue {
+  readonly number: number;
+  readonly name: string;
+  namespace: string;
+  task: string;
+  options: QueueOptions;
+  readonly createdAtUs: number;
+  readonly subscriptions: Subscription[] = [];
+  /** Its partitions in creation order; the first `laneCount` elements. */
+  lanes = new Int32Array(4);
+  laneCount = 0;
+  retainedRecords = 0;
+  retainedBytes = 0;
+  deadLetterCount = 0;
+  /** Options in the units of the core; 0 = off. */
+  windowUs = 0;
+  delayUs = 0;
+  dedupUs = 0;
+  ttlUs = 0;
+  retryDelayUs = 0;
+  /** True when time alone can hold a partition of this queue back. */
+  holds = false;
+
+  constructor(record: QueueRecord) {
+    this.number = record.number;
+    this.name = record.name;
+    this.createdAtUs = record.createdAtUs;
+    this.namespace = record.namespace;
+    this.task = record.task;
+    this.options = record.options;
+    this.set(record);
+  }
+
+  /** True when what holds partitions back has changed. */
+  set(record: QueueRecord): boolean {
+    const { windowUs, delayUs } = this;
+    this.namespace = record.namespace;
+    this.task = record.task;
+    const options = record.options;
+    this.options = options;
+    this.windowUs = options.windowBuffer * usPerSecond;
+    this.delayUs = options.delayedProcessing * usPerSecond;
+    this.dedupUs = options.dedupWindowSeconds * usPerSecond;
+    // These two are stored without effect by the contract: only a value that differs from the default was meant.
+    this.ttlUs = options.ttl === queueOptionTable.ttl.default ? 0 : options.ttl * usPerSecond;
+    this.retryDelayUs = options.retryDelay === queueOptionTable.retryDelay.default ? 0 : options.retryDelay * usPerMs;
+    this.holds = this.windowUs > 0 || this.delayUs > 0;
+    return windowUs !== this.windowUs || delayUs !== this.delayUs;
+  }
+
+  addLane(lane: number): void {
+    if (this.laneCount === this.lanes.length) this.lanes = grownInt32(this.lanes, this.laneCount * 2);
+    this.lanes[this.laneCount++] = lane;
+  }
+
+  subscription(group: string): Subscription | undefined {
+    for (const subscription of this.subscriptions) if (subscription.group === group) return subscription;
+    return undefined;
+  }
+
+  /** Unfinished messages: what the group that is furthest behind has not settled, or everything when there is none. */
+  depth(): number {
+    let worst = -1;
+    for (const subscription of this.subscriptions) worst = Math.max(worst, subscription.pending());
+    return worst < 0 ? this.retainedRecords : worst;
+  }
+}
+
+/** One group on one queue. */
+export class Subscription {
+  readonly number: number;
+  readonly queue: Queue;
+  readonly group: string;
+  mode: SubscriptionMode;
+  sinceUs: number;
+  conflation: boolean;
+  registered: boolean;
+  readonly createdAtUs: number;
+  /** Records of partitions in which the group has a position, and how many of those lie beyond it. */
+  placedRecords = 0;
+  placedPending = 0;
+  consumed = 0;
+
+  constructor(queue: Queue, record: SubscriptionRecord) {
+    this.number = record.number;
+    this.queue = queue;
+    this.group = record.group;
+    this.createdAtUs = record.createdAtUs;
+    this.mode = record.mode;
+    this.sinceUs = record.sinceUs;
+    this.conflation = record.conflation;
+    this.registered = record.registered;
+  }
+
+  set(record: SubscriptionRecord): void {
+    this.mode = record.mode;
+    this.sinceUs = record.sinceUs;
+    this.conflation = record.conflation;
+    this.registered = record.registered;
+  }
+
+  record(): SubscriptionRecord {
+    return {
+      number: this.number,
+      queueNumber: this.queue.number,
+      group: this.group,
+      mode: this.mode,
+      sinceUs: this.sinceUs,
+      conflation: this.conflation,
+      registered: this.registered,
+      createdAtUs: this.createdAtUs,
+    };
+  }
+
+  /** Records not yet settled. Exact for mode `all`; in the others partitions without a position count nothing. */
+  pending(): number {
+    const elsewhere = this.registered && this.mode === 'all' ? this.queue.retainedRecords - this.placedRecords : 0;
+    return this.placedPending + elsewhere;
+  }
+}

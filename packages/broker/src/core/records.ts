@@ -1,0 +1,151 @@
+/**
+ * The records of the log: every change of state is one of them, and `apply` in state-machine.ts is the only code that
+ * makes it. Rare records are plain objects (stored as JSON); the two that come with every message are laid out as bytes.
+ */
+import type { QueueOptions } from '@lanemq/protocol';
+import type { PushItems } from './commands.ts';
+import type { BrokerIdentity } from './ids.ts';
+
+/** First record of a log: the numbers drawn once for the data folder. */
+export interface GenesisRecord extends BrokerIdentity {
+  readonly createdAtUs: number;
+}
+
+/** A queue was created or configured: all of it, as it is from now on. */
+export interface QueueRecord {
+  /** Number for ever; never reused. */
+  readonly number: number;
+  readonly name: string;
+  readonly namespace: string;
+  readonly task: string;
+  readonly options: QueueOptions;
+  readonly createdAtUs: number;
+}
+
+export interface QueueDeletedRecord {
+  readonly number: number;
+}
+
+/** Where a group starts in a partition it has no cursor in. */
+export type SubscriptionMode = 'all' | 'new' | 'timestamp';
+
+/** A group is known on a queue. */
+export interface SubscriptionRecord {
+  /** Number for ever; never reused. */
+  readonly number: number;
+  readonly queueNumber: number;
+  readonly group: string;
+  readonly mode: SubscriptionMode;
+  /** Start time of modes `new` and `timestamp`, microseconds; 0 for `all`. */
+  readonly sinceUs: number;
+  readonly conflation: boolean;
+  /** False while only pinned pops have named the group: such a group takes its start from each request. */
+  readonly registered: boolean;
+  readonly createdAtUs: number;
+}
+
+/** A group gave up on a message. */
+export interface DeadLetterRecord {
+  /** Makes the row id, together with the pid and `index`. */
+  readonly stampUs: number;
+  readonly index: number;
+  readonly queueNumber: number;
+  readonly pid: number;
+  readonly group: string;
+  readonly offset: number;
+  readonly error: string;
+  readonly retryCount: number;
+}
+
+/**
+ * The whole state of one cursor after a change. Absolute values, so that applying needs no history.
+ * One mutable object is reused for all of them: whoever receives it reads it at once.
+ */
+export class CursorRecord {
+  pid = 0;
+  subscription = 0;
+  /** Offset of the last consumed record; −1 = none. */
+  committed = -1;
+  /** 0 = no lease in the row. */
+  leaseStamp = 0;
+  /** Offset of the last leased record. */
+  leaseEnd = 0;
+  expiresAtUs = 0;
+  conflated = false;
+  retryCount = 0;
+  /** First offset of the last leased delivery; −1 = none. */
+  attemptOffset = -1;
+  attemptCount = 0;
+  /** The failed head waits until then; 0 = it does not wait. */
+  heldUntilUs = 0;
+  /** The last lease that an ack released: its stamp (0 = none), first offset and length. */
+  memoStamp = 0;
+  memoFrom = 0;
+  memoCount = 0;
+  /** Records this change settled. */
+  consumed = 0;
+  /** True when this change settled a whole batch. */
+  batchDone = false;
+}
+
+/** What reads the records of an entry. Byte ranges are valid only during the call. */
+export interface RecordHandlers {
+  genesis(record: GenesisRecord): void;
+  queue(record: QueueRecord): void;
+  queueDeleted(record: QueueDeletedRecord): void;
+  partition(
+    pid: number,
+    queueNumber: number,
+    createdAtUs: number,
+    nameHash: number,
+    bytes: Uint8Array,
+    nameStart: number,
+    nameEnd: number,
+  ): void;
+  /** `bytes[at …]` is the block record, `length` bytes of it; the numbers are its header. */
+  block(
+    pid: number,
+    firstOffset: number,
+    stampUs: number,
+    count: number,
+    length: number,
+    bytes: Uint8Array,
+    view: DataView,
+    at: number,
+  ): void;
+  subscription(record: SubscriptionRecord): void;
+  cursor(record: CursorRecord): void;
+  deadLetter(record: DeadLetterRecord): void;
+}
+
+/**
+ * Where decisions put their records. A record is encoded and applied before the call returns, so that what is decided
+ * next sees it; it becomes durable with the entry that is being filled.
+ */
+export interface Journal {
+  queue(record: QueueRecord): void;
+  queueDeleted(record: QueueDeletedRecord): void;
+  partition(
+    pid: number,
+    queueNumber: number,
+    createdAtUs: number,
+    nameHash: number,
+    bytes: Uint8Array,
+    nameStart: number,
+    nameEnd: number,
+  ): void;
+  /** Appends items `numbers[0..count)` of `items` as one block. */
+  block(
+    pid: number,
+    firstOffset: number,
+    stampUs: number,
+    items: PushItems,
+    numbers: Int32Array,
+    from: number,
+    count: number,
+    encrypted: boolean,
+  ): void;
+  subscription(record: SubscriptionRecord): void;
+  cursor(record: CursorRecord): void;
+  deadLetter(record: DeadLetterRecord): void;
+}

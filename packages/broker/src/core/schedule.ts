@@ -1,0 +1,355 @@
+/**
+ * Who has something to get, and since when: derived from the state, never stored. After a restart it is built again.
+ *
+ * Each cursor row is in one of these conditions:
+ *
+ *   idle ──append──▶ ready ──claim──▶ leased ──ack, expiry──▶ ready or idle
+ *                     ▲ │                 │
+ *                     │ └─block not in memory─▶ loading ──loaded──▶ ready
+ *                     └──hold ends── held ◀──failed with retry delay, delayedProcessing, windowBuffer
+ *
+ * Ready rows of a subscription stand in a FIFO ring, so a pop costs what it claims. Rows that stopped being ready while
+ * in the ring (a pinned pop took them) are passed over when they come to the head; each is passed over once.
+ *
+ * A group in mode `all` (or from a past time) that registers on a queue with a million partitions must not cost a
+ * million steps: its backlog is walked lazily, partition by partition in creation order, as pops ask for work
+ * (`backfillAt`). Partitions behind that mark have a row when they need one; those before it are left to the walk.
+ */
+import { grownInt32 } from './columns.ts';
+import { type CursorTable, cursorBit } from './cursor-table.ts';
+import type { BrokerState, StateObserver } from './broker-state.ts';
+import { Deadlines } from './deadlines.ts';
+import type { PartitionTable } from './partition-table.ts';
+import type { Queue, Subscription } from './queue.ts';
+
+/** Values of `CursorTable.readiness`, in the low bits; `inRing` is added while a ring holds the row. */
+export const readiness = { idle: 0, ready: 1, leased: 2, held: 3, loading: 4 } as const;
+const conditionMask = 7;
+const inRing = 8;
+
+/** Partitions looked at for one `take`: bounds the work of a turn. */
+const backfillStepsMax = 20_000;
+
+/** What `take` answers besides a row. */
+export const taken = { none: -1, unfinished: -2 } as const;
+
+/** FIFO of cursor rows of one subscription. */
+class ReadyRing {
+  #rows = new Int32Array(8);
+  #head = 0;
+  #count = 0;
+  backfillAt = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  push(row: number): void {
+    if (this.#count === this.#rows.length) this.#grow();
+    this.#rows[(this.#head + this.#count++) & (this.#rows.length - 1)] = row;
+  }
+
+  unshift(row: number): void {
+    if (this.#count === this.#rows.length) this.#grow();
+    this.#head = (this.#head - 1) & (this.#rows.length - 1);
+    this.#rows[this.#head] = row;
+    this.#count++;
+  }
+
+  shift(): number {
+    const row = this.#rows[this.#head];
+    this.#head = (this.#head + 1) & (this.#rows.length - 1);
+    this.#count--;
+    if (this.#count === 0 && this.#rows.length > 65_536) {
+      this.#rows = new Int32Array(8);
+      this.#head = 0;
+    }
+    return row;
+  }
+
+  #grow(): void {
+    const rows = grownInt32(new Int32Array(0), this.#rows.length * 2);
+    for (let i = 0; i < this.#count; i++) rows[i] = this.#rows[(this.#head + i) & (this.#rows.length - 1)];
+    this.#rows = rows;
+    this.#head = 0;
+  }
+}
+
+/** What the schedule asks about blocks; answers only what is known in memory. */
+export interface BlockPlaces {
+  /** Stamp of the block that holds `offset`; 0 when it is not known without the disk. */
+  stampOf(lane: number, pid: number, offset: number): number;
+  blockAppended(queue: Queue, lane: number, bytes: Uint8Array, view: DataView, at: number): void;
+  partitionRemoved(lane: number): void;
+}
+
+/** Who waits for work; told about each row that becomes ready and each partition that is written. */
+export interface ReadyListener {
+  rowReady(subscription: Subscription, row: number): void;
+  /** A partition got an append: pinned pops of groups without a cursor there may be waiting. */
+  laneAppended(queue: Queue, lane: number): void;
+  /** The subscription may have a backlog to walk. */
+  subscriptionReady(subscription: Subscription): void;
+  queueRemoved(queue: Queue): void;
+}
+
+export class Schedule implements StateObserver {
+  readonly #state: BrokerState;
+  readonly #cursors: CursorTable;
+  readonly #partitions: PartitionTable;
+  readonly #places: BlockPlaces;
+  readonly #listener: ReadyListener;
+  readonly deadlines: Deadlines;
+  readonly #rings = new Map<number, ReadyRing>();
+  /** Broker time of the command that is being applied. */
+  nowUs = 0;
+  leasedCount = 0;
+
+  constructor(state: BrokerState, places: BlockPlaces, listener: ReadyListener) {
+    this.#state = state;
+    this.#cursors = state.cursors;
+    this.#partitions = state.partitions;
+    this.#places = places;
+    this.#listener = listener;
+    this.deadlines = new Deadlines(state.cursors);
+  }
+
+  /** Builds everything from the state, as after a restart. */
+  rebuild(nowUs: number): void {
+    this.nowUs = nowUs;
+    for (const subscription of this.#state.subscriptions.values()) {
+      const ring = this.#ring(subscription.number);
+      if (subscription.mode === 'new') ring.backfillAt = subscription.queue.laneCount;
+    }
+    for (let row = 0; row < this.#cursors.rowLimit; row++) {
+      if (this.#cursors.subscription[row] >= 0) this.evaluate(row);
+    }
+  }
+
+  #ring(subscription: number): ReadyRing {
+    let ring = this.#rings.get(subscription);
+    if (ring === undefined) {
+      ring = new ReadyRing();
+      this.#rings.set(subscription, ring);
+    }
+    return ring;
+  }
+
+  /** Rows ready to be taken, at most (some may be passed over). */
+  readyCount(subscription: Subscription): number {
+    return this.#ring(subscription.number).count + this.#backlog(subscription);
+  }
+
+  #backlog(subscription: Subscription): number {
+    if (!subscription.registered || subscription.mode === 'new') return 0;
+    return subscription.queue.laneCount - this.#ring(subscription.number).backfillAt;
+  }
+
+  /**
+   * The next row the group can claim, taken out of the ring; `taken.none`, or `taken.unfinished` when the walk over the
+   * backlog has to go on in another turn. The caller claims the row, or gives it back.
+   */
+  take(subscription: Subscription): number {
+    const ring = this.#ring(subscription.number);
+    if (this.#backlog(subscription) > 0) {
+      const row = this.#backfill(subscription, ring);
+      if (row !== taken.none) return row;
+    }
+    while (ring.count > 0) {
+      const row = ring.shift();
+      if (this.#cursors.subscription[row] !== subscription.number) continue;
+      const value = this.#cursors.readiness[row];
+      if ((value & inRing) === 0) continue;
+      this.#cursors.readiness[row] = value & conditionMask;
+      if ((value & conditionMask) === readiness.ready) return row;
+    }
+    return taken.none;
+  }
+
+  #backfill(subscription: Subscription, ring: ReadyRing): number {
+    const { lanes, laneCount } = subscription.queue;
+    for (let steps = 0; ring.backfillAt < laneCount; steps++) {
+      if (steps === backfillStepsMax) return taken.unfinished;
+      const lane = lanes[ring.backfillAt++];
+      if (this.#cursors.find(this.#partitions.firstCursor[lane], subscription.number) >= 0) continue;
+      if (!this.#mayHaveBacklog(subscription, lane)) continue;
+      const row = this.#state.addCursor(lane, subscription);
+      this.evaluate(row);
+      const value = this.#cursors.readiness[row];
+      if ((value & conditionMask) === readiness.ready) {
+        // It just went to the tail of the ring; it is older than everything there.
+        this.#cursors.readiness[row] = readiness.ready;
+        return row;
+      }
+    }
+    return taken.none;
+  }
+
+  #mayHaveBacklog(subscription: Subscription, lane: number): boolean {
+    const partitions = this.#partitions;
+    if (partitions.nextOffset[lane] <= partitions.logStart[lane]) return false;
+    return subscription.mode === 'all' || partitions.lastStampUs[lane] >= subscription.sinceUs;
+  }
+
+  /** True when the row could be claimed now. */
+  isReady(row: number): boolean {
+    return (this.#cursors.readiness[row] & conditionMask) === readiness.ready;
+  }
+
+  /** The row waits for its blocks to be read from disk; nobody else gets it meanwhile. */
+  setLoading(row: number): void {
+    this.#cursors.readiness[row] = (this.#cursors.readiness[row] & inRing) | readiness.loading;
+  }
+
+  /** A row that was taken or loading becomes what the state says; a ready one goes to the head, as the oldest. */
+  giveBack(row: number): void {
+    this.#cursors.readiness[row] &= inRing;
+    this.evaluate(row, true);
+  }
+
+  /** Finds out what the row is now, from the state and the time, and files it there. */
+  evaluate(row: number, toHead = false): void {
+    const cursors = this.#cursors;
+    const partitions = this.#partitions;
+    const before = cursors.readiness[row];
+    const claim = cursors.claim[row];
+    const lane = cursors.lane[row];
+    const subscription = this.#state.subscriptions.get(cursors.subscription[row]) as Subscription;
+    const queue = subscription.queue;
+    let condition: number = readiness.ready;
+    let untilUs = 0;
+    const placed = (cursors.flags[row] & cursorBit.placed) !== 0;
+    const wanted = placed
+      ? Math.max(cursors.committed[row] + 1, partitions.logStart[lane])
+      : partitions.logStart[lane];
+    if (claim >= 0 && cursors.leaseStamp[claim] !== 0 && cursors.expiresAtUs[claim] >= this.nowUs) {
+      condition = readiness.leased;
+      untilUs = cursors.expiresAtUs[claim] + 1;
+    } else if (wanted >= partitions.nextOffset[lane]) {
+      condition = readiness.idle;
+    } else if (claim >= 0 && cursors.heldUntilUs[claim] > this.nowUs) {
+      condition = readiness.held;
+      untilUs = cursors.heldUntilUs[claim];
+    } else if (queue.holds) {
+      untilUs = this.#holdUntil(queue, lane, wanted);
+      if (untilUs > this.nowUs) condition = readiness.held;
+      else untilUs = 0;
+    }
+    if ((before & conditionMask) === readiness.leased) this.leasedCount--;
+    if (condition === readiness.leased) this.leasedCount++;
+    if (untilUs > 0) this.deadlines.set(row, untilUs);
+    else if (cursors.deadlineAt[row] !== 0) this.deadlines.clear(row);
+    if (condition === readiness.ready) {
+      // A loading row is somebody's: it is filed when that somebody gives it back.
+      if ((before & conditionMask) === readiness.loading) return;
+      if ((before & inRing) !== 0 && !toHead) {
+        cursors.readiness[row] = readiness.ready | inRing;
+      } else {
+        const ring = this.#ring(subscription.number);
+        if (toHead) ring.unshift(row);
+        else ring.push(row);
+        cursors.readiness[row] = readiness.ready | inRing;
+      }
+      if ((before & conditionMask) !== readiness.ready) this.#listener.rowReady(subscription, row);
+      return;
+    }
+    cursors.readiness[row] = (before & inRing) | condition;
+  }
+
+  /** When the record at `offset` may be delivered, as far as delayedProcessing and windowBuffer are concerned. */
+  #holdUntil(queue: Queue, lane: number, offset: number): number {
+    const newest = this.#partitions.lastStampUs[lane];
+    let untilUs = queue.windowUs > 0 ? newest + queue.windowUs : 0;
+    if (queue.delayUs > 0 && newest + queue.delayUs > this.nowUs) {
+      const stampUs = this.#places.stampOf(lane, this.#partitions.pid[lane], offset);
+      // A block that is known only on disk is looked at when it is claimed.
+      if (stampUs > 0) untilUs = Math.max(untilUs, stampUs + queue.delayUs);
+    }
+    return untilUs;
+  }
+
+  /** Lets deadlines up to `nowUs` pass; at most `max` of them. True when more are due. */
+  advance(nowUs: number, max: number): boolean {
+    this.nowUs = nowUs;
+    for (let i = 0; i < max; i++) {
+      const row = this.deadlines.take(nowUs);
+      if (row < 0) return false;
+      this.evaluate(row);
+    }
+    return this.deadlines.nextUs <= nowUs;
+  }
+
+  // What the state tells.
+
+  partitionAdded(queue: Queue, _lane: number): void {
+    // A group that has walked its whole backlog has nothing to look for in a partition that is still empty.
+    for (const subscription of queue.subscriptions) {
+      const ring = this.#ring(subscription.number);
+      if (ring.backfillAt === queue.laneCount - 1) ring.backfillAt = queue.laneCount;
+    }
+  }
+
+  blockAppended(queue: Queue, lane: number, bytes: Uint8Array, view: DataView, at: number): void {
+    this.#places.blockAppended(queue, lane, bytes, view, at);
+    const first = this.#partitions.firstCursor[lane];
+    for (const subscription of queue.subscriptions) {
+      const row = this.#cursors.find(first, subscription.number);
+      if (row >= 0) {
+        // A backlog that is only longer now changes nothing, unless the quiet time starts again.
+        const condition = this.#cursors.readiness[row] & conditionMask;
+        if (condition === readiness.idle || queue.windowUs > 0) this.evaluate(row);
+      } else if (subscription.registered && this.#isWalked(subscription, lane) && this.#mayHaveBacklog(subscription, lane)) {
+        this.evaluate(this.#state.addCursor(lane, subscription));
+      } else if (subscription.registered) {
+        this.#listener.subscriptionReady(subscription);
+      }
+    }
+    this.#listener.laneAppended(queue, lane);
+  }
+
+  /** True when the walk over the backlog has passed the lane. */
+  #isWalked(subscription: Subscription, lane: number): boolean {
+    const { lanes, laneCount } = subscription.queue;
+    const at = this.#ring(subscription.number).backfillAt;
+    return at >= laneCount || this.#partitions.pid[lane] < this.#partitions.pid[lanes[at]];
+  }
+
+  subscriptionAdded(subscription: Subscription): void {
+    const ring = this.#ring(subscription.number);
+    if (subscription.mode === 'new') ring.backfillAt = subscription.queue.laneCount;
+    else if (subscription.registered) this.#listener.subscriptionReady(subscription);
+  }
+
+  cursorAdded(_row: number): void {
+    // It is evaluated by whoever made it, once its position is known.
+  }
+
+  cursorChanged(row: number): void {
+    this.evaluate(row);
+  }
+
+  cursorRemoved(row: number): void {
+    if ((this.#cursors.readiness[row] & conditionMask) === readiness.leased) this.leasedCount--;
+    this.deadlines.clear(row);
+    this.#cursors.readiness[row] = readiness.idle;
+  }
+
+  holdsChanged(queue: Queue): void {
+    // Shorter or longer: every row that could be concerned is looked at.
+    for (const subscription of queue.subscriptions) {
+      for (let i = 0; i < queue.laneCount; i++) {
+        const row = this.#cursors.find(this.#partitions.firstCursor[queue.lanes[i]], subscription.number);
+        if (row >= 0) this.evaluate(row);
+      }
+    }
+  }
+
+  partitionRemoved(lane: number): void {
+    this.#places.partitionRemoved(lane);
+  }
+
+  queueRemoved(queue: Queue): void {
+    for (const subscription of queue.subscriptions) this.#rings.delete(subscription.number);
+    this.#listener.queueRemoved(queue);
+  }
+}
