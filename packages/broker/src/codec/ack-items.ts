@@ -88,6 +88,9 @@ class AckScan {
   private readonly inner = openItem();
   private groupStart = -1;
   private groupEnd = 0;
+  /** The last group named, as text and as bytes: it is mostly the same again, and decoding it costs as much as an item. */
+  private group = '';
+  private groupBytes: Uint8Array = new Uint8Array(0);
 
   private count = 0;
   private readonly ids = new ByteWriter(4096);
@@ -135,7 +138,7 @@ class AckScan {
       return { ok: false, message: `bad ack body: "consumerGroup" ${why}` };
     }
     const isNamed = this.groupStart >= 0 && this.groupEnd > this.groupStart;
-    const group = isNamed ? this.text(this.groupStart, this.groupEnd) : queueModeGroup;
+    const group = isNamed ? this.groupText() : queueModeGroup;
     if (this.count === 0) this.close(this.outer);
     return { ok: true, group, items: this.items() };
   }
@@ -286,8 +289,16 @@ class AckScan {
     return ackStatus.completed;
   }
 
-  private text(start: number, end: number): string {
-    return textOf(this.bytesAt(start), this.offset(start), this.offset(end));
+  private groupText(): string {
+    const bytes = this.bytesAt(this.groupStart);
+    const from = this.offset(this.groupStart);
+    const to = this.offset(this.groupEnd);
+    if (!sameBytes(bytes, from, to, this.groupBytes, 0, this.groupBytes.length)) {
+      this.group = textOf(bytes, from, to);
+      // Not `bytes.slice`: on the host's Buffer that would be a view of the body.
+      this.groupBytes = new Uint8Array(bytes.subarray(from, to));
+    }
+    return this.group;
   }
 
   /** Positions at or behind the end of the body are positions in what was appended. */

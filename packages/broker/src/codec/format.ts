@@ -47,7 +47,7 @@ export const recordType = {
  * Block record: one append of one partition.
  *
  *   0 u32 length | 4 u8 type | 5 u8 version | 6 u16 flags
- *   8 u64 pid | 16 u64 firstOffset | 24 u64 stampUs | 32 u32 count | 36 u32 reserved (0)
+ *   8 u64 pid | 16 u64 firstOffset | 24 u64 stampUs | 32 u32 count | 36 u32 checksum: low half of xxh64, seed 0, of bytes 40..length
  *  40 count × { u32 end, u32 hashHigh, u32 hashLow }   end: relative to the start of the data, exclusive
  *     data: per record  u8 flags | [u16 n, n bytes transactionId] | [16 bytes traceId] | [u16 n, n bytes producerSub]
  *           | [16 bytes message id] | payload up to `end`
@@ -61,6 +61,7 @@ export const block = {
   firstOffsetAt: 16,
   stampAt: 24,
   countAt: 32,
+  checksumAt: 36,
   tableAt: 40,
   rowBytes: 12,
 } as const;

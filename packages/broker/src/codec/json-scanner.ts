@@ -63,6 +63,8 @@ beginOf[ascii.lowerT] = begin.word;
 beginOf[ascii.lowerF] = begin.word;
 beginOf[ascii.lowerN] = begin.word;
 
+const digitOf = new Uint8Array(256).fill(1, ascii.zero, ascii.nine + 1);
+
 /** 1 for a byte that stands for itself inside a string: all but the quote, the backslash and control characters. */
 const isPlain = new Uint8Array(256).fill(1, ascii.space);
 isPlain[ascii.quote] = 0;
@@ -90,6 +92,15 @@ const lettersNull = lettersOf('null');
 
 const inArray = 0;
 const inObject = 1;
+
+/**
+ * 0 when none of four bytes is a control character, a quote or a backslash: each subtraction then leaves the top bits of
+ * all bytes below 0x80 clear. Only a byte above one that is can be accused wrongly.
+ */
+export function notPlain(four: number): number {
+  const alarm = (four - 0x20202020) | ((four ^ 0x22222222) - 0x01010101) | ((four ^ 0x5c5c5c5c) - 0x01010101);
+  return alarm & ~four & 0x80808080;
+}
 
 function syntax(position: number, reason: string): JsonError {
   return new JsonError('syntax', position, reason);
@@ -144,13 +155,9 @@ export class JsonScanner {
   plain(at: number): number {
     const { bytes, view, end } = this;
     let p = at;
-    // Four bytes at a time while none of them is below 0x20, a quote or a backslash: a subtraction borrows from the top
-    // bit of each byte that is. A borrow can only raise a false alarm, which the loop below settles. 1.8 times as fast
-    // as that loop alone, from 12 bytes on.
+    // From 12 bytes on this is about twice as fast as the loop below it alone.
     for (const last = end - 4; p <= last; p += 4) {
-      const four = view.getInt32(p, true);
-      const alarm = (four - 0x20202020) | ((four ^ 0x22222222) - 0x01010101) | ((four ^ 0x5c5c5c5c) - 0x01010101);
-      if ((alarm & ~four & 0x80808080) !== 0) break;
+      if (notPlain(view.getInt32(p, true)) !== 0) break;
     }
     while (p < end && isPlain[bytes[p]] === 1) p++;
     return p;
@@ -244,6 +251,7 @@ export class JsonScanner {
     const { bytes, end, depthMax } = this;
     let p = at;
     let open = 0;
+    let isObject = false;
     for (;;) {
       const first = p < end ? bytes[p] : 0;
       switch (beginOf[first]) {
@@ -257,15 +265,17 @@ export class JsonScanner {
           if (depth + open >= depthMax) {
             throw new JsonError('depth', p, `more than ${depthMax} open arrays and objects (limit jsonDepthMax)`);
           }
-          const isObject = first === ascii.braceOpen;
+          const outer: boolean = isObject;
+          isObject = first === ascii.braceOpen;
           p = this.enter(p, isObject ? ascii.braceClose : ascii.bracketClose);
           if (p < 0) {
             p = -1 - p;
+            isObject = outer;
             break;
           }
           if (open >= this.containers.length) this.growContainers();
           this.containers[open++] = isObject ? inObject : inArray;
-          if (isObject) p = this.colon(this.string(this.openName(p)));
+          if (isObject) p = this.name(p);
           continue;
         }
         case begin.word:
@@ -277,10 +287,10 @@ export class JsonScanner {
       // A value is complete: close the containers that end here, and go on to the next value.
       for (;;) {
         if (open === 0) return p;
-        if (this.containers[open - 1] === inObject) {
+        if (isObject) {
           p = this.nextProperty(p);
           if (p >= 0) {
-            p = this.colon(this.string(this.openName(p)));
+            p = this.name(p);
             break;
           }
         } else {
@@ -289,15 +299,35 @@ export class JsonScanner {
         }
         p = -1 - p;
         open--;
+        isObject = open > 0 && this.containers[open - 1] === inObject;
       }
     }
+  }
+
+  /** From where a property name must begin to the first byte of its value. */
+  private name(at: number): number {
+    const { bytes, end } = this;
+    if (at < end && bytes[at] === ascii.quote) {
+      const p = this.plain(at + 1);
+      // What compact JSON looks like, without a call for each of its marks.
+      if (p + 2 < end && bytes[p] === ascii.quote && bytes[p + 1] === ascii.colon && bytes[p + 2] > ascii.space)
+        return p + 2;
+    }
+    return this.colon(this.string(this.openName(at)));
   }
 
   private number(at: number): number {
     const { bytes, end } = this;
     let p = bytes[at] === ascii.minus ? at + 1 : at;
-    p = p < end && bytes[p] === ascii.zero ? p + 1 : this.digits(p);
-    if (p < end && bytes[p] === ascii.dot) p = this.digits(p + 1);
+    if (p < end && bytes[p] === ascii.zero) {
+      p++;
+    } else {
+      const first = p;
+      while (p < end && digitOf[bytes[p]] === 1) p++;
+      if (p === first) throw syntax(p, 'expected a digit');
+    }
+    if (p >= end || bytes[p] === ascii.comma) return p;
+    if (bytes[p] === ascii.dot) p = this.digits(p + 1);
     // With this bit set, `E` is `e`.
     if (p < end && (bytes[p] | 0x20) === 0x65) {
       p++;
@@ -311,7 +341,7 @@ export class JsonScanner {
   private digits(at: number): number {
     const { bytes, end } = this;
     let p = at;
-    while (p < end && bytes[p] >= ascii.zero && bytes[p] <= ascii.nine) p++;
+    while (p < end && digitOf[bytes[p]] === 1) p++;
     if (p === at) throw syntax(p, 'expected a digit');
     return p;
   }

@@ -15,6 +15,7 @@ import {
   type RecordHandlers,
   type SubscriptionRecord,
 } from '../core/mod.ts';
+import type { Hasher } from './hasher.ts';
 import { block, readU64, recordFlag, recordHeaderBytes, recordType, writeU64 } from './format.ts';
 
 /** The part of a log draft the writer needs; see ports/log.ts. */
@@ -210,6 +211,7 @@ export function writeBlock(
   from: number,
   count: number,
   encrypted: boolean,
+  hasher: Hasher,
 ): void {
   const { bytes: source, slices, hashes } = items;
   let dataBytes = 0;
@@ -228,7 +230,6 @@ export function writeBlock(
   writeU64(view, start + block.firstOffsetAt, firstOffset);
   writeU64(view, start + block.stampAt, stampUs);
   view.setUint32(start + block.countAt, count, true);
-  view.setUint32(start + block.countAt + 4, 0, true);
   let row = start + block.tableAt;
   const dataAt = row + count * block.rowBytes;
   let p = dataAt;
@@ -266,7 +267,32 @@ export function writeBlock(
     view.setUint32(row, p - dataAt, true);
     row += block.rowBytes;
   }
+  hasher.checksum(target, start + block.tableAt, p);
+  view.setUint32(start + block.checksumAt, hasher.low, true);
   space.position = p;
+}
+
+/**
+ * True when a block that was read back is the one that was written there: its checksum holds, its lengths agree, and it
+ * is the block of the partition and offset that was looked for.
+ */
+export function isWholeBlock(
+  bytes: Uint8Array,
+  view: DataView,
+  at: number,
+  expected: { readonly pid: number; readonly firstOffset: number; readonly stampUs: number; readonly length: number },
+  hasher: Hasher,
+): boolean {
+  const length = view.getUint32(at, true);
+  if (length !== expected.length || view.getUint8(at + 4) !== recordType.block) return false;
+  if (readU64(view, at + block.pidAt) !== expected.pid) return false;
+  if (readU64(view, at + block.firstOffsetAt) !== expected.firstOffset) return false;
+  if (readU64(view, at + block.stampAt) !== expected.stampUs) return false;
+  const dataAt = block.tableAt + view.getUint32(at + block.countAt, true) * block.rowBytes;
+  if (dataAt > length || dataAt === block.tableAt) return false;
+  if (dataAt + view.getUint32(at + dataAt - block.rowBytes, true) !== length) return false;
+  hasher.checksum(bytes, at + block.tableAt, at + length);
+  return hasher.low === view.getUint32(at + block.checksumAt, true);
 }
 
 /**

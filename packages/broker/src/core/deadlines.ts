@@ -57,6 +57,10 @@ export class Deadlines {
     return row;
   }
 
+  forEach(visit: (row: number) => void): void {
+    for (let place = 0; place < this.#count; place++) visit(this.#row[place]);
+  }
+
   #put(place: number, row: number, atUs: number): void {
     this.#at[place] = atUs;
     this.#row[place] = row;

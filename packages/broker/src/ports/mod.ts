@@ -4,6 +4,7 @@
  */
 export type { Background } from './background.ts';
 export type { Disk, DiskFile, DiskSpace, FolderLock } from './disk.ts';
+export type { PayloadCipher } from './cipher.ts';
 export type { Clock, Random, Scheduler } from './host.ts';
 export type { EntryDraft, EntryHeader, Log, LogAddress, ResidentBytes } from './log.ts';
 export type { BlockLocation, FoundId, RecordIndex } from './record-index.ts';

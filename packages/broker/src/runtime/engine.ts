@@ -55,6 +55,10 @@ export interface ConfigureRequest {
   readonly options: { readonly [K in keyof QueueOptions]?: QueueOptions[K] | null };
 }
 
+export interface DeleteQueueOutcome {
+  readonly existed: boolean;
+}
+
 export interface HealthReport {
   readonly state: 'settling' | 'healthy' | 'failed' | 'stopping';
   readonly detail: string;
@@ -73,7 +77,7 @@ export interface Engine {
   /** `leaseStamp` as `parseId` gives it for the id; −1 when the text is no id of this broker. */
   extendLease(leaseStamp: number, seconds: number, reply: Reply<ExtendOutcome>): void;
   configureQueue(request: ConfigureRequest, reply: Reply<QueueDetail>): void;
-  deleteQueue(queue: string, reply: Reply<{ existed: boolean }>): void;
+  deleteQueue(queue: string, reply: Reply<DeleteQueueOutcome>): void;
   listQueues(reply: Reply<readonly QueueSummary[]>): void;
   queueDetail(queue: string, reply: Reply<QueueDetail | null>): void;
   /** Newest failure first. */

@@ -1,0 +1,727 @@
+/**
+ * The shard: one state machine with its log, and the loop around it.
+ *
+ *   requests ─▶ queue ─▶ turn: decide, apply, encode the answer ─▶ one log entry ─▶ durable ─▶ answers leave
+ *
+ * A turn takes everything that has arrived (within limits), puts all its records into one entry and seals it; while that
+ * is made durable the next turn is already running. Every answer, also of a read, waits until the entries it saw are
+ * durable. When the log fails, memory is ahead of the truth: everything in flight is answered `outcome_unknown` and the
+ * folder is opened again. A broken invariant ends the process: it must not guess.
+ */
+import { limits } from '@lanemq/protocol';
+import { hashAckItems, hashPushItems, recordFlag } from '../codec/mod.ts';
+import {
+  type AckItems,
+  type AckOutcome,
+  type BrokerIdentity,
+  type DeadLetterRecord,
+  type DecisionContext,
+  decideAck,
+  decideConfigure,
+  decideDeleteQueue,
+  decideExtend,
+  type ExtendOutcome,
+  idText,
+  type MissingRow,
+  type PopOutcome,
+  PushDecider,
+  type PushItems,
+  type PushOutcome,
+  type Refusal,
+  Schedule,
+} from '../core/mod.ts';
+import type { Clock, PayloadCipher, Scheduler } from '../ports/mod.ts';
+import { DraftJournal } from './draft-journal.ts';
+import { encryptItems } from './encrypt-items.ts';
+import type {
+  ConfigureRequest,
+  DeleteQueueOutcome,
+  Engine,
+  HealthReport,
+  PopRequest,
+  Reply,
+} from './engine.ts';
+import { isRefusal, type Operation, refusals, SimpleOperation } from './operations.ts';
+import type { PopHost } from './pop-host.ts';
+import { HandBackOperation, PopOperation } from './pop-operation.ts';
+import { describeQueue, leasedRecords, summarize } from './queue-views.ts';
+import type { Store } from './store.ts';
+import { FetchedFacts, StoreAccess } from './store-access.ts';
+import { utf8Length, utf8Text } from './text.ts';
+import type { DeadLetterPage, DeadLetterView, QueueDetail, QueueSummary } from './views.ts';
+import { Waiters } from './waiters.ts';
+
+export interface ShardOptions {
+  /** Log bytes after which a snapshot is taken; more when the last snapshot was larger. */
+  readonly snapshotLogBytes: number;
+  readonly parkedPopsMax: number;
+  /** False: nobody asks for snapshots (tools, some tests). */
+  readonly snapshots: boolean;
+}
+
+export interface ShardHost {
+  readonly clock: Clock;
+  readonly scheduler: Scheduler;
+  readonly cipher: PayloadCipher | null;
+  /** Opens the data folder again after a failure. */
+  reopen(): Promise<Store>;
+  /** True while the disk is over its watermark: pushes are refused. */
+  isDiskFull(): boolean;
+  log(level: 'info' | 'warn' | 'error', text: string): void;
+  /** The process cannot explain its own state and must end. */
+  fatal(error: Error): void;
+}
+
+const turnLimits = {
+  operations: 4096,
+  /** An entry that has grown past this is sealed; the rest of the queue waits for the next turn. */
+  entryBytes: 4 * 1024 * 1024,
+  deadlines: 50_000,
+  /** Sealed but not durable: above this no more work is taken until the disk has caught up. */
+  unsyncedEntries: 256,
+} as const;
+
+const reopenDelayMs = 1000;
+
+type Phase = 'serving' | 'reloading' | 'stopping' | 'stopped';
+
+interface Held {
+  readonly sequence: number;
+  readonly operation: Operation;
+}
+
+/** Counters since the start of the process. */
+interface Counters {
+  turns: number;
+  entries: number;
+  pushedRecords: number;
+  duplicates: number;
+  deliveredRecords: number;
+  ackedItems: number;
+  reloads: number;
+  snapshots: number;
+}
+
+export class Shard implements Engine, PopHost {
+  readonly scheduler: Scheduler;
+  readonly #host: ShardHost;
+  readonly #options: ShardOptions;
+  readonly #pushDecider = new PushDecider();
+  #store: Store;
+  #access!: StoreAccess;
+  #journal!: DraftJournal;
+  #schedule!: Schedule;
+  waiters!: Waiters;
+  #context!: MutableContext;
+  #phase: Phase = 'serving';
+  #detail = '';
+  #queue: Operation[] = [];
+  #queueHead = 0;
+  #turnRequested = false;
+  #turnNowUs = 0;
+  #held: Held[] = [];
+  #heldHead = 0;
+  /** Operations that wait for a fetch. */
+  readonly #fetching = new Set<Operation>();
+  #encryptedQueues = new Set<string>();
+  #cancelDeadline: (() => void) | null = null;
+  #deadlineArmedUs = Number.POSITIVE_INFINITY;
+  #snapshotRunning = false;
+  #snapshotBytes = 0;
+  readonly #counters: Counters = {
+    turns: 0,
+    entries: 0,
+    pushedRecords: 0,
+    duplicates: 0,
+    deliveredRecords: 0,
+    ackedItems: 0,
+    reloads: 0,
+    snapshots: 0,
+  };
+
+  constructor(store: Store, host: ShardHost, options: ShardOptions) {
+    this.#host = host;
+    this.#options = options;
+    this.scheduler = host.scheduler;
+    this.#store = store;
+    this.#attach(store);
+  }
+
+  /** Builds everything that is derived from a freshly opened store. */
+  #attach(store: Store): void {
+    this.#store = store;
+    const { state, log } = store;
+    this.waiters = new Waiters(state);
+    this.#access = new StoreAccess(log, store.index, store.hasher);
+    this.#journal = new DraftJournal(log.draft, state, store.hasher);
+    this.#schedule = new Schedule(state, this.#access, this.waiters);
+    state.observer = this.#schedule;
+    this.#context = {
+      state,
+      schedule: this.#schedule,
+      journal: this.#journal,
+      blocks: this.#access,
+      ids: this.#access,
+      nowUs: 0,
+    };
+    log.onDurable = () => this.#releaseDurable();
+    log.onFailure = (error) => this.#fail(error);
+    this.#noteEncrypted();
+    this.#schedule.rebuild(this.#host.clock.nowUs());
+    this.#requestTurn();
+  }
+
+  get identity(): BrokerIdentity {
+    return this.#store.state.identity;
+  }
+
+  get context(): DecisionContext {
+    return this.#context;
+  }
+
+  get hasher(): Store['hasher'] {
+    return this.#store.hasher;
+  }
+
+  // Engine
+
+  push(items: PushItems, reply: Reply<PushOutcome>): void {
+    this.submit(
+      new SimpleOperation(() => {
+        if (this.#host.isDiskFull()) return storageFull;
+        const ready = this.#encryptedQueues.size === 0 ? items : this.#encrypted(items);
+        if ('ok' in ready) return ready;
+        hashPushItems(ready, this.#store.hasher);
+        const outcome = this.#pushDecider.decide(this.#context, ready, this.#encryptedQueues);
+        if (outcome.ok === true) this.#counters.pushedRecords += outcome.count;
+        return outcome;
+      }, reply),
+    );
+  }
+
+  #encrypted(items: PushItems): PushItems | Refusal {
+    const sealed = encryptItems(items, this.#encryptedQueues, this.#host.cipher);
+    return sealed === 'no-key' ? keyMissing : sealed;
+  }
+
+  pop(request: PopRequest, reply: Reply<PopOutcome>): () => void {
+    const operation = new PopOperation(this, request, reply);
+    if (request.wait && this.waiters.count >= this.#options.parkedPopsMax) {
+      reply.send({
+        ok: false,
+        code: 'retry',
+        message: `${this.waiters.count} pops are waiting, which is the limit`,
+        retryAfterSeconds: 1,
+      });
+    } else this.submit(operation);
+    return () => operation.cancel();
+  }
+
+  ack(group: string, items: AckItems, reply: Reply<AckOutcome>): void {
+    const groupBytes = utf8Length(group);
+    this.submit(
+      new SimpleOperation(() => {
+        hashAckItems(items, this.#store.hasher);
+        const outcome = decideAck(this.#context, group, groupBytes, items);
+        if (outcome.ok === true) this.#counters.ackedItems += outcome.count;
+        return outcome;
+      }, reply),
+    );
+  }
+
+  extendLease(leaseStamp: number, seconds: number, reply: Reply<ExtendOutcome>): void {
+    this.submit(new SimpleOperation(() => decideExtend(this.#context, leaseStamp, seconds), reply));
+  }
+
+  configureQueue(request: ConfigureRequest, reply: Reply<QueueDetail>): void {
+    this.submit(
+      new SimpleOperation(() => {
+        const queue = decideConfigure(this.#context, { ...request, queueBytes: utf8Length(request.queue) });
+        if (isRefusal(queue)) return queue;
+        this.#noteEncrypted();
+        return describeQueue(this.#store.state, this.#schedule, queue, this.#store.segmentCount());
+      }, reply),
+    );
+  }
+
+  deleteQueue(queue: string, reply: Reply<DeleteQueueOutcome>): void {
+    this.submit(
+      new SimpleOperation(() => {
+        const existed = decideDeleteQueue(this.#context, queue);
+        this.#encryptedQueues.delete(queue);
+        return { existed };
+      }, reply),
+    );
+  }
+
+  listQueues(reply: Reply<readonly QueueSummary[]>): void {
+    this.submit(
+      new SimpleOperation(() => {
+        const { state } = this.#store;
+        const leased = leasedRecords(state, this.#schedule);
+        const segments = this.#store.segmentCount();
+        return [...state.queues.values()].reverse().map((queue) => summarize(state, queue, leased, segments));
+      }, reply),
+    );
+  }
+
+  queueDetail(queue: string, reply: Reply<QueueDetail | null>): void {
+    this.submit(
+      new SimpleOperation<QueueDetail | null>(() => {
+        const found = this.#store.state.queues.get(queue);
+        return found === undefined
+          ? null
+          : describeQueue(this.#store.state, this.#schedule, found, this.#store.segmentCount());
+      }, reply),
+    );
+  }
+
+  deadLetters(
+    filter: { queue: string | null; group: string | null; limit: number; offset: number },
+    reply: Reply<DeadLetterPage>,
+  ): void {
+    const { state } = this.#store;
+    this.submit(
+      new SimpleOperation(
+        () => {
+          const wanted = filter.queue === null ? undefined : state.queues.get(filter.queue);
+          const none = filter.queue !== null && wanted === undefined;
+          return state.deadLetters.page(
+            (row) =>
+              !none &&
+              (wanted === undefined || row.queueNumber === wanted.number) &&
+              (filter.group === null || row.group === filter.group),
+            filter.offset,
+            filter.limit,
+          );
+        },
+        {
+          encode: (page) => {
+            // Payloads may lie on disk: they are read after the page is known, then the answer leaves.
+            this.#readDeadLetters(page).then(
+              (rows) => {
+                reply.encode({ rows, total: page.total });
+                reply.send(null);
+              },
+              (error: unknown) => this.#host.fatal(asError(error)),
+            );
+          },
+          send: (failure) => {
+            if (failure !== null) reply.send(failure);
+          },
+        },
+      ),
+    );
+  }
+
+  async #readDeadLetters(page: { rows: DeadLetterRecord[] }): Promise<DeadLetterView[]> {
+    const { state } = this.#store;
+    const views: DeadLetterView[] = [];
+    for (const row of page.rows) {
+      const lane = state.partitions.findPid(row.pid);
+      const queue = state.queueByNumber.get(row.queueNumber);
+      // Deleted since the page was made.
+      if (lane < 0 || queue === undefined) continue;
+      const partition = utf8Text(state.partitions.nameBytes(lane));
+      const block = await this.#access.readBlock(lane, row.pid, row.offset);
+      const index = row.offset - block.firstOffset;
+      block.select(index);
+      const messageId = idText(state.identity, block.stampUs, row.pid, index);
+      views.push({
+        id: idText(state.identity, row.stampUs, row.pid, row.index),
+        queue: queue.name,
+        partition,
+        pid: row.pid,
+        group: row.group,
+        offset: row.offset,
+        messageId,
+        transactionId: block.idStart < 0 ? messageId : utf8Text(block.bytes.subarray(block.idStart, block.idEnd)),
+        createdAtUs: block.stampUs,
+        failedAtUs: row.stampUs,
+        retryCount: row.retryCount,
+        error: row.error,
+        payload: this.#clear(block),
+      });
+    }
+    return views;
+  }
+
+  #clear(block: { flags: number; bytes: Uint8Array; payloadStart: number; payloadEnd: number }): Uint8Array {
+    if ((block.flags & recordFlag.encrypted) === 0) return block.bytes.subarray(block.payloadStart, block.payloadEnd);
+    if (this.#host.cipher === null) throw new Error('an encrypted payload is read, but the broker has no key');
+    return this.#host.cipher.decrypt(block.bytes, block.payloadStart, block.payloadEnd);
+  }
+
+  health(): HealthReport {
+    const { log } = this.#store;
+    const state =
+      this.#phase === 'serving' ? 'healthy' : this.#phase === 'reloading' ? 'settling' : ('stopping' as const);
+    return {
+      state,
+      detail: this.#detail,
+      epoch: this.#store.epoch,
+      sequence: log.nextSequence - 1,
+      durableSequence: log.durableSequence,
+      storageReady: this.#phase === 'serving',
+    };
+  }
+
+  metrics(): Readonly<Record<string, number>> {
+    const { state } = this.#store;
+    return {
+      ...this.#counters,
+      queues: state.queues.size,
+      partitions: state.partitions.count,
+      cursors: state.cursors.count,
+      subscriptions: state.subscriptions.size,
+      leases: this.#schedule.leasedCount,
+      deadLetters: state.deadLetters.count,
+      parkedPops: this.waiters.count,
+      queuedOperations: this.#queue.length - this.#queueHead,
+      bytesSinceSnapshot: this.#store.bytesSinceSnapshot(),
+      ...this.#store.stats(),
+    };
+  }
+
+  // The loop
+
+  submit(operation: Operation): void {
+    if (this.#phase === 'reloading') {
+      operation.release(refusals.retry);
+      return;
+    }
+    if (this.#phase !== 'serving') {
+      operation.release(refusals.stopping);
+      return;
+    }
+    this.#queue.push(operation);
+    this.#requestTurn();
+  }
+
+  #requestTurn(): void {
+    if (this.#turnRequested) return;
+    this.#turnRequested = true;
+    this.scheduler.soon(() => {
+      this.#turnRequested = false;
+      try {
+        this.#turn();
+      } catch (error) {
+        this.#host.fatal(asError(error));
+      }
+    });
+  }
+
+  #turn(): void {
+    if (this.#phase !== 'serving' && this.#phase !== 'stopping') return;
+    const { log } = this.#store;
+    // The disk is behind: go on when it has caught up (onDurable asks for a turn).
+    if (log.nextSequence - 1 - log.durableSequence >= turnLimits.unsyncedEntries) return;
+    this.#counters.turns++;
+    this.#turnNowUs = this.#host.clock.nowUs();
+    const moreDeadlines = this.#schedule.advance(this.#turnNowUs, turnLimits.deadlines);
+    const entryStart = log.draft.base + log.draft.position;
+    let decided = 0;
+    const later: Operation[] = [];
+    while (this.#queueHead < this.#queue.length && decided < turnLimits.operations) {
+      if (log.draft.base + log.draft.position - entryStart > turnLimits.entryBytes) break;
+      const operation = this.#queue[this.#queueHead] as Operation;
+      this.#queueHead++;
+      decided++;
+      this.#decide(operation, later);
+    }
+    if (this.#queueHead === this.#queue.length) {
+      this.#queue = [];
+      this.#queueHead = 0;
+    }
+    for (const operation of later) this.#queue.push(operation);
+    this.#seal();
+    this.#releaseDurable();
+    this.#armDeadline();
+    if (this.#queue.length > 0 || moreDeadlines) this.#requestTurn();
+    if (this.#options.snapshots) this.#considerSnapshot();
+  }
+
+  #decide(operation: Operation, later: Operation[]): void {
+    const { state, log } = this.#store;
+    this.#context.nowUs = Math.max(this.#turnNowUs, state.lastStampUs + 1);
+    this.#schedule.nowUs = this.#context.nowUs;
+    this.#access.begin(operation.facts);
+    switch (operation.decide()) {
+      case 'done':
+        this.#held.push({ sequence: log.draftHasRecords ? log.nextSequence : log.nextSequence - 1, operation });
+        return;
+      case 'needs-load':
+        this.#fetch(operation);
+        return;
+      case 'later':
+        later.push(operation);
+        return;
+      case 'parked':
+        return;
+    }
+  }
+
+  #seal(): void {
+    const { log, state } = this.#store;
+    if (!log.draftHasRecords) return;
+    log.seal({
+      stampUs: state.lastStampUs,
+      digest: this.#journal.digestBefore,
+      recordCount: this.#journal.recordCount,
+    });
+    this.#journal.reset();
+    this.#counters.entries++;
+  }
+
+  /** Lets answers go whose entries are durable, in order. */
+  #releaseDurable(): void {
+    const durable = this.#store.log.durableSequence;
+    while (this.#heldHead < this.#held.length) {
+      const held = this.#held[this.#heldHead] as Held;
+      if (held.sequence > durable) break;
+      this.#heldHead++;
+      held.operation.release(null);
+    }
+    if (this.#heldHead === this.#held.length && this.#heldHead > 0) {
+      this.#held = [];
+      this.#heldHead = 0;
+    } else if (this.#heldHead > 65_536) {
+      this.#held = this.#held.slice(this.#heldHead);
+      this.#heldHead = 0;
+    }
+    if (this.#queueHead < this.#queue.length) this.#requestTurn();
+  }
+
+  #armDeadline(): void {
+    const nextUs = this.#schedule.deadlines.nextUs;
+    if (nextUs === this.#deadlineArmedUs) return;
+    this.#cancelDeadline?.();
+    this.#cancelDeadline = null;
+    this.#deadlineArmedUs = nextUs;
+    if (nextUs === Number.POSITIVE_INFINITY) return;
+    const delayMs = Math.min(Math.max(0, Math.ceil((nextUs - this.#turnNowUs) / 1000)), deadlineDelayMsMax);
+    this.#cancelDeadline = this.scheduler.after(delayMs, () => {
+      this.#deadlineArmedUs = Number.POSITIVE_INFINITY;
+      this.#requestTurn();
+    });
+  }
+
+  /** Fetches what an operation needs from disk, then decides it again. */
+  #fetch(operation: Operation): void {
+    const { needs } = this.#access;
+    this.#access.needs = [];
+    this.#fetching.add(operation);
+    const access = this.#access;
+    access.fetch(needs, operation.facts).then(
+      () => {
+        if (!this.#fetching.delete(operation)) return;
+        this.submit(operation);
+      },
+      (error: unknown) => this.#fetchFailed(access, asError(error)),
+    );
+  }
+
+  #fetchFailed(access: StoreAccess, error: Error): void {
+    // A reload has replaced the store meanwhile: what the old one could not read does not matter any more.
+    if (access !== this.#access || this.#phase !== 'serving') return;
+    this.#fail(error);
+  }
+
+  loadRows(rows: readonly MissingRow[], then: Operation | null): void {
+    const access = this.#access;
+    const schedule = this.#schedule;
+    const facts = then?.facts ?? new FetchedFacts();
+    if (then !== null) this.#fetching.add(then);
+    const loads = rows.map((row) =>
+      row.seekUs > 0
+        ? access.fetch([{ kind: 'time', lane: row.lane, pid: row.pid, stampUs: row.seekUs }], facts)
+        : access.stage(row.lane, row.pid, row.offset, rowReadBytes),
+    );
+    Promise.all(loads).then(
+      () => {
+        if (access !== this.#access) return;
+        for (const row of rows) {
+          const stillThere =
+            this.#store.state.cursors.subscription[row.row] >= 0 && this.#store.state.cursors.lane[row.row] === row.lane;
+          if (stillThere) schedule.giveBack(row.row);
+        }
+        if (then !== null && this.#fetching.delete(then)) this.submit(then);
+        else this.#requestTurn();
+      },
+      (error: unknown) => this.#fetchFailed(access, asError(error)),
+    );
+  }
+
+  handBack(leaseStamp: number): void {
+    if (this.#phase === 'serving') this.submit(new HandBackOperation(this, leaseStamp));
+  }
+
+  collectMs(request: PopRequest): number {
+    if (request.target.kind === 'discover') return 0;
+    const queue = this.#store.state.queues.get(request.target.queue);
+    if (queue === undefined || queue.options.minPopWaitTime === 0) return 0;
+    const pending = queue.subscription(request.group)?.pending() ?? 0;
+    return pending >= (request.batch ?? limits.popBatchDefault) ? 0 : queue.options.minPopWaitTime;
+  }
+
+  isConflated(queue: string, group: string): boolean {
+    return this.#store.state.queues.get(queue)?.subscription(group)?.conflation ?? false;
+  }
+
+  #noteEncrypted(): void {
+    this.#encryptedQueues = new Set();
+    for (const queue of this.#store.state.queues.values()) {
+      if (queue.options.encryptionEnabled) this.#encryptedQueues.add(queue.name);
+    }
+  }
+
+  // Snapshots
+
+  #considerSnapshot(): void {
+    const bytes = this.#store.bytesSinceSnapshot();
+    if (this.#snapshotRunning || bytes < Math.max(this.#options.snapshotLogBytes, this.#snapshotBytes)) return;
+    const { log, state } = this.#store;
+    const store = this.#store;
+    const sequence = log.nextSequence - 1;
+    const digest = state.digest;
+    if (log.durableSequence < sequence) return;
+    this.#snapshotRunning = true;
+    store.background.buildSnapshot(sequence).then(
+      async (built) => {
+        if (built.sequence === sequence && built.digest !== digest) {
+          this.#host.fatal(
+            new Error(`the snapshot at entry ${sequence} does not agree with the live state: ${built.digest} is not ${digest}`),
+          );
+          return;
+        }
+        await store.snapshotTaken(built.sequence);
+        this.#snapshotBytes = built.bytes;
+        this.#counters.snapshots++;
+        this.#snapshotRunning = false;
+      },
+      (error: unknown) => {
+        this.#snapshotRunning = false;
+        if (store !== this.#store || this.#phase !== 'serving') return;
+        // The log is complete without it; the next one is tried when as much has been written again.
+        this.#snapshotBytes = bytes * 2;
+        this.#host.log('error', `a snapshot could not be taken: ${asError(error).message}`);
+      },
+    );
+  }
+
+  // Failure and end
+
+  /** The log failed: memory is ahead of it. Everything in flight is of unknown outcome; the folder is opened again. */
+  #fail(error: Error): void {
+    if (this.#phase !== 'serving') return;
+    this.#host.log('error', `the log failed, reloading it: ${error.message}`);
+    this.#phase = 'reloading';
+    this.#detail = error.message;
+    this.#counters.reloads++;
+    this.#cancelDeadline?.();
+    this.#cancelDeadline = null;
+    this.#deadlineArmedUs = Number.POSITIVE_INFINITY;
+    const held = this.#held.slice(this.#heldHead);
+    this.#held = [];
+    this.#heldHead = 0;
+    for (const { operation } of held) operation.release(refusals.outcomeUnknown);
+    this.#dropQueued(refusals.retry);
+    const old = this.#store;
+    this.#reload(old).catch((fault: unknown) => this.#host.fatal(asError(fault)));
+  }
+
+  #dropQueued(refusal: Refusal): void {
+    const queued = this.#queue.slice(this.#queueHead);
+    this.#queue = [];
+    this.#queueHead = 0;
+    for (const operation of queued) operation.release(refusal);
+    for (const operation of [...this.#fetching]) {
+      this.#fetching.delete(operation);
+      operation.release(refusal);
+    }
+    for (const waiter of this.waiters.all()) {
+      this.waiters.remove(waiter);
+      (waiter as PopOperation).release(refusal);
+    }
+  }
+
+  async #reload(old: Store): Promise<void> {
+    await old.abandon();
+    for (;;) {
+      try {
+        const store = await this.#host.reopen();
+        this.#snapshotRunning = false;
+        this.#phase = 'serving';
+        this.#detail = '';
+        this.#attach(store);
+        this.#host.log('info', 'the log is open again');
+        return;
+      } catch (error) {
+        this.#detail = asError(error).message;
+        this.#host.log('error', `the data folder cannot be opened yet: ${this.#detail}`);
+        await new Promise<void>((resolve) => {
+          this.scheduler.after(reopenDelayMs, resolve);
+        });
+      }
+    }
+  }
+
+  /** Answers parked pops empty, finishes what is in flight, closes the log. No new work is taken. */
+  async stop(): Promise<void> {
+    if (this.#phase === 'stopped') return;
+    const wasServing = this.#phase === 'serving';
+    if (wasServing) {
+      for (const waiter of this.waiters.all()) waiter.end();
+      await this.#drained();
+    }
+    this.#phase = 'stopped';
+    this.#cancelDeadline?.();
+    this.#dropQueued(refusals.stopping);
+    if (wasServing) await this.#store.close();
+    else await this.#store.abandon();
+  }
+
+  /** Resolves when everything submitted so far was answered; what is submitted from now on is refused. */
+  #drained(): Promise<void> {
+    this.#phase = 'stopping';
+    this.#requestTurn();
+    return new Promise((resolve) => {
+      const look = (): void => {
+        const idle = this.#queueHead === this.#queue.length && this.#held.length === 0 && this.#fetching.size === 0;
+        if (idle) resolve();
+        else {
+          this.#requestTurn();
+          this.scheduler.after(1, look);
+        }
+      };
+      look();
+    });
+  }
+}
+
+interface MutableContext extends DecisionContext {
+  nowUs: number;
+}
+
+/** One read of a row's next blocks; a pop of many partitions reads each of them. */
+const rowReadBytes = 1024 * 1024;
+
+/** A timer is never armed for longer: a very distant deadline is looked at again. */
+const deadlineDelayMsMax = 3_600_000;
+
+const storageFull: Refusal = {
+  ok: false,
+  code: 'storage_full',
+  message: 'storage is full on at least one node: pushes are refused until space is free again',
+  retryAfterSeconds: 1,
+};
+
+const keyMissing: Refusal = {
+  ok: false,
+  code: 'encryption_key_missing',
+  message: 'the queue has encryptionEnabled, but the broker has no key: start it with LANEMQ_ENCRYPTION_KEY',
+};
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}

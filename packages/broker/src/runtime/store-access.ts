@@ -1,0 +1,243 @@
+/**
+ * How decisions see the message store: what is in memory is read at once, what is not is noted as a need, fetched by the
+ * shard, and the decision is asked again. Fetched blocks are checked and then kept by lane until they are pushed out by
+ * newer ones.
+ */
+import { BlockReader, type Hasher, isWholeBlock } from '../codec/mod.ts';
+import { type BlockPlaces, type Blocks, type BlockView, type Ids, idLookup, type Queue } from '../core/mod.ts';
+import type { BlockLocation, Log, RecordIndex } from '../ports/mod.ts';
+
+/** Something a decision needs that is not in memory. */
+export type Need =
+  | { readonly kind: 'block'; readonly lane: number; readonly pid: number; readonly offset: number }
+  | { readonly kind: 'place'; readonly lane: number; readonly pid: number; readonly offset: number }
+  | { readonly kind: 'time'; readonly lane: number; readonly pid: number; readonly stampUs: number }
+  | {
+      readonly kind: 'id';
+      readonly pid: number;
+      readonly high: number;
+      readonly low: number;
+      readonly sinceUs: number;
+    };
+
+/** Facts fetched for one operation. */
+export class FetchedFacts {
+  readonly ids = new Map<string, { offset: number; stampUs: number } | null>();
+  readonly times = new Map<string, number>();
+  readonly places = new Map<string, number>();
+  generation = -1;
+}
+
+interface StagedBlock {
+  readonly firstOffset: number;
+  readonly count: number;
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+}
+
+interface StagedLane {
+  readonly pid: number;
+  readonly blocks: StagedBlock[];
+  readonly bytes: number;
+}
+
+export const storeLimits = {
+  /** Read ahead of one partition, once a block of it has to come from disk. */
+  readAheadBytes: 4 * 1024 * 1024,
+  readAheadBlocks: 1024,
+  /** All blocks that were read back and kept for the decisions that asked for them. */
+  stagedBytes: 64 * 1024 * 1024,
+} as const;
+
+/** A stored block is not what was written: the process must not go on serving from this folder. */
+export class StoreDamage extends Error {
+  override readonly name = 'StoreDamage';
+}
+
+export class StoreAccess implements Blocks, Ids, BlockPlaces {
+  readonly #log: Log;
+  readonly #index: RecordIndex;
+  readonly #hasher: Hasher;
+  readonly #reader = new BlockReader();
+  readonly #staged = new Map<number, StagedLane>();
+  #stagedBytes = 0;
+  #facts = new FetchedFacts();
+  /** Needs of the decision that is being made. */
+  needs: Need[] = [];
+  foundStampUs = 0;
+
+  constructor(log: Log, index: RecordIndex, hasher: Hasher) {
+    this.#log = log;
+    this.#index = index;
+    this.#hasher = hasher;
+  }
+
+  /** Begins a decision that may use `facts`, fetched for it before. */
+  begin(facts: FetchedFacts): void {
+    // What was fetched from sidecars says nothing about ids that moved to a sidecar since.
+    if (facts.generation !== this.#index.generation) facts.ids.clear();
+    facts.generation = this.#index.generation;
+    this.#facts = facts;
+    if (this.needs.length > 0) this.needs = [];
+  }
+
+  open(lane: number, pid: number, offset: number): BlockView | undefined {
+    const place = this.#index.find(lane, pid, offset);
+    if (place !== undefined) {
+      const found = this.#log.resident(place.address, place.length);
+      if (found !== undefined) return this.#reader.open(found.bytes, found.view, found.at);
+    }
+    if (this.#staged.size > 0) {
+      const block = this.#stagedBlock(lane, pid, offset);
+      if (block !== undefined) return this.#reader.open(block.bytes, block.view, 0);
+    }
+    this.needs.push({ kind: 'block', lane, pid, offset });
+    return undefined;
+  }
+
+  #stagedBlock(lane: number, pid: number, offset: number): StagedBlock | undefined {
+    const staged = this.#staged.get(lane);
+    if (staged === undefined || staged.pid !== pid) return undefined;
+    for (const block of staged.blocks) {
+      if (offset >= block.firstOffset && offset < block.firstOffset + block.count) return block;
+    }
+    return undefined;
+  }
+
+  find(_lane: number, pid: number, hashHigh: number, hashLow: number, sinceUs: number): number {
+    const found = this.#index.findId(pid, hashHigh, hashLow, sinceUs);
+    if (found !== undefined) {
+      this.foundStampUs = found.stampUs;
+      return found.offset;
+    }
+    if (!this.#index.mayHoldId(pid, hashHigh, hashLow, sinceUs)) return idLookup.absent;
+    const fetched = this.#facts.ids.get(idKey(pid, hashHigh, hashLow));
+    if (fetched === undefined) {
+      this.needs.push({ kind: 'id', pid, high: hashHigh, low: hashLow, sinceUs });
+      return idLookup.missing;
+    }
+    if (fetched === null || fetched.stampUs < sinceUs) return idLookup.absent;
+    this.foundStampUs = fetched.stampUs;
+    return fetched.offset;
+  }
+
+  firstFrom(lane: number, pid: number, stampUs: number): number {
+    const fetched = this.#facts.times.get(`${pid}:${stampUs}`);
+    if (fetched !== undefined) return fetched;
+    this.needs.push({ kind: 'time', lane, pid, stampUs });
+    return idLookup.missing;
+  }
+
+  firstOffsetOf(lane: number, pid: number, offset: number): number {
+    const place = this.#index.find(lane, pid, offset);
+    if (place !== undefined) return place.firstOffset;
+    const fetched = this.#facts.places.get(`${pid}:${offset}`);
+    if (fetched !== undefined) return fetched;
+    this.needs.push({ kind: 'place', lane, pid, offset });
+    return idLookup.missing;
+  }
+
+  stampOf(lane: number, pid: number, offset: number): number {
+    return this.#index.find(lane, pid, offset)?.stampUs ?? 0;
+  }
+
+  blockAppended(_queue: Queue, lane: number, bytes: Uint8Array, view: DataView, at: number): void {
+    this.#index.addBlock(lane, bytes, view, at, this.#log.draft.base + at);
+  }
+
+  partitionRemoved(lane: number): void {
+    this.#index.forgetLane(lane);
+    this.#unstage(lane);
+  }
+
+  /** Brings what a decision needs into memory. */
+  async fetch(needs: readonly Need[], facts: FetchedFacts): Promise<void> {
+    await Promise.all(needs.map((need) => this.#fetchOne(need, facts)));
+  }
+
+  async #fetchOne(need: Need, facts: FetchedFacts): Promise<void> {
+    switch (need.kind) {
+      case 'block':
+        return this.stage(need.lane, need.pid, need.offset, storeLimits.readAheadBytes);
+      case 'place': {
+        const place = await this.#index.load(need.lane, need.pid, need.offset);
+        if (place === undefined) throw new StoreDamage(`no block of pid ${need.pid} holds offset ${need.offset}`);
+        facts.places.set(`${need.pid}:${need.offset}`, place.firstOffset);
+        return;
+      }
+      case 'time': {
+        const place = await this.#index.loadByTime(need.lane, need.pid, need.stampUs);
+        facts.times.set(`${need.pid}:${need.stampUs}`, place === undefined ? idLookup.absent : place.firstOffset);
+        return;
+      }
+      case 'id': {
+        const found = await this.#index.loadId(need.pid, need.high, need.low, need.sinceUs);
+        const fact = found === undefined ? null : { offset: found.offset, stampUs: found.stampUs };
+        facts.ids.set(idKey(need.pid, need.high, need.low), fact);
+        return;
+      }
+    }
+  }
+
+  /** Reads the blocks of a lane from `offset` on, up to a number of bytes or up to what is in memory anyway. */
+  async stage(lane: number, pid: number, offset: number, bytesMax: number): Promise<void> {
+    const blocks: StagedBlock[] = [];
+    let bytes = 0;
+    let next = offset;
+    while (blocks.length < storeLimits.readAheadBlocks && bytes < bytesMax) {
+      const known = this.#index.find(lane, pid, next) ?? (await this.#index.load(lane, pid, next));
+      if (known === undefined) {
+        if (blocks.length === 0) throw new StoreDamage(`no block of pid ${pid} holds offset ${next}`);
+        break;
+      }
+      const place: BlockLocation = { ...known };
+      if (blocks.length > 0 && this.#log.resident(place.address, place.length) !== undefined) break;
+      const block = await this.#read(pid, place);
+      blocks.push(block);
+      bytes += block.bytes.length;
+      next = block.firstOffset + block.count;
+    }
+    this.#unstage(lane);
+    this.#staged.set(lane, { pid, blocks, bytes });
+    this.#stagedBytes += bytes;
+    for (const oldest of this.#staged.keys()) {
+      if (this.#stagedBytes <= storeLimits.stagedBytes || oldest === lane) break;
+      this.#unstage(oldest);
+    }
+  }
+
+  #unstage(lane: number): void {
+    const staged = this.#staged.get(lane);
+    if (staged === undefined) return;
+    this.#stagedBytes -= staged.bytes;
+    this.#staged.delete(lane);
+  }
+
+  /** A copy of one block, checked. */
+  async #read(pid: number, place: BlockLocation): Promise<StagedBlock> {
+    await this.#log.load(place.address, place.length);
+    const found = this.#log.resident(place.address, place.length);
+    if (found === undefined) throw new StoreDamage(`the log lost ${place.length} bytes at ${place.address}`);
+    const bytes = found.bytes.slice(found.at, found.at + place.length);
+    const view = new DataView(bytes.buffer);
+    if (!isWholeBlock(bytes, view, 0, { ...place, pid }, this.#hasher)) {
+      throw new StoreDamage(
+        `the block of pid ${pid} at offset ${place.firstOffset} (log address ${place.address}) is damaged`,
+      );
+    }
+    const reader = new BlockReader().open(bytes, view, 0);
+    return { firstOffset: reader.firstOffset, count: reader.count, bytes, view };
+  }
+
+  /** A checked copy of the block that holds an offset, whether it is in memory or not. */
+  async readBlock(lane: number, pid: number, offset: number): Promise<BlockReader> {
+    const known = this.#index.find(lane, pid, offset) ?? (await this.#index.load(lane, pid, offset));
+    if (known === undefined) throw new StoreDamage(`no block of pid ${pid} holds offset ${offset}`);
+    const block = await this.#read(pid, { ...known });
+    return new BlockReader().open(block.bytes, block.view, 0);
+  }
+}
+
+function idKey(pid: number, high: number, low: number): string {
+  return `${pid}:${high}:${low}`;
+}

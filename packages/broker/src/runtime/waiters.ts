@@ -1,0 +1,143 @@
+/**
+ * Parked pops. Whatever makes a partition claimable wakes one of those who could claim it: the pinned pop of its group
+ * that waits longest, else the one of its subscription. A woken pop that finds nothing parks again.
+ */
+import type { BrokerState, Queue, ReadyListener, Subscription } from '../core/mod.ts';
+
+/** A pop that can be parked. */
+export interface Waiter {
+  readonly group: string;
+  /** null = pinned to one partition. */
+  readonly queueName: string;
+  readonly partition: string | null;
+  /** Try again: something may be claimable. */
+  wake(): void;
+  /** Answer empty now. */
+  end(): void;
+}
+
+const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
+export class Waiters implements ReadyListener {
+  readonly #state: BrokerState;
+  /** Waiting for any partition, by queue name and group, oldest first. */
+  readonly #anywhere = new Map<string, Map<string, Set<Waiter>>>();
+  /** Waiting for one partition, by queue name, partition name and group. */
+  readonly #pinned = new Map<string, Map<string, Map<string, Set<Waiter>>>>();
+  count = 0;
+
+  constructor(state: BrokerState) {
+    this.#state = state;
+  }
+
+  park(waiter: Waiter): void {
+    this.count++;
+    if (waiter.partition === null) {
+      waitersOf(mapOf(this.#anywhere, waiter.queueName), waiter.group).add(waiter);
+    } else {
+      waitersOf(mapOf(mapOf(this.#pinned, waiter.queueName), waiter.partition), waiter.group).add(waiter);
+    }
+  }
+
+  /** False when it was not parked. */
+  remove(waiter: Waiter): boolean {
+    const byPartition = waiter.partition === null ? null : this.#pinned.get(waiter.queueName);
+    const byGroup =
+      waiter.partition === null ? this.#anywhere.get(waiter.queueName) : byPartition?.get(waiter.partition);
+    const waiters = byGroup?.get(waiter.group);
+    if (byGroup === undefined || waiters === undefined || !waiters.delete(waiter)) return false;
+    this.count--;
+    if (waiters.size > 0) return true;
+    byGroup.delete(waiter.group);
+    if (byGroup.size > 0) return true;
+    if (waiter.partition === null || byPartition === null || byPartition === undefined) {
+      this.#anywhere.delete(waiter.queueName);
+    } else {
+      byPartition.delete(waiter.partition);
+      if (byPartition.size === 0) this.#pinned.delete(waiter.queueName);
+    }
+    return true;
+  }
+
+  /** Everybody, for a broker that stops. */
+  all(): Waiter[] {
+    const found: Waiter[] = [];
+    for (const byGroup of this.#anywhere.values()) for (const waiters of byGroup.values()) found.push(...waiters);
+    for (const byPartition of this.#pinned.values()) {
+      for (const byGroup of byPartition.values()) for (const waiters of byGroup.values()) found.push(...waiters);
+    }
+    return found;
+  }
+
+  #wakeFirst(waiters: Set<Waiter> | undefined): boolean {
+    if (waiters === undefined) return false;
+    for (const waiter of waiters) {
+      this.remove(waiter);
+      waiter.wake();
+      return true;
+    }
+    return false;
+  }
+
+  rowReady(subscription: Subscription, row: number): void {
+    if (this.count === 0) return;
+    const byPartition = this.#pinned.get(subscription.queue.name);
+    if (byPartition !== undefined) {
+      const name = textDecoder.decode(this.#state.partitions.nameBytes(this.#state.cursors.lane[row]));
+      if (this.#wakeFirst(byPartition.get(name)?.get(subscription.group))) return;
+    }
+    this.subscriptionReady(subscription);
+  }
+
+  subscriptionReady(subscription: Subscription): void {
+    if (this.count === 0) return;
+    this.#wakeFirst(this.#anywhere.get(subscription.queue.name)?.get(subscription.group));
+  }
+
+  laneAppended(queue: Queue, lane: number): void {
+    if (this.#pinned.size === 0) return;
+    const byPartition = this.#pinned.get(queue.name);
+    if (byPartition === undefined) return;
+    const byGroup = byPartition.get(textDecoder.decode(this.#state.partitions.nameBytes(lane)));
+    if (byGroup === undefined) return;
+    for (const [group, waiters] of byGroup) {
+      // Groups that have a cursor there hear of it by the readiness of their row.
+      const subscription = queue.subscription(group);
+      const row =
+        subscription === undefined
+          ? -1
+          : this.#state.cursors.find(this.#state.partitions.firstCursor[lane], subscription.number);
+      if (row < 0) this.#wakeFirst(waiters);
+    }
+  }
+
+  queueRemoved(queue: Queue): void {
+    // What these pops registered is gone with the queue: they end empty. Pinned ones never needed the queue to exist.
+    const byGroup = this.#anywhere.get(queue.name);
+    if (byGroup === undefined) return;
+    for (const waiters of [...byGroup.values()]) {
+      for (const waiter of [...waiters]) {
+        this.remove(waiter);
+        waiter.end();
+      }
+    }
+  }
+}
+
+function mapOf<Value>(map: Map<string, Map<string, Value>>, key: string): Map<string, Value> {
+  let inner = map.get(key);
+  if (inner === undefined) {
+    inner = new Map();
+    map.set(key, inner);
+  }
+  return inner;
+}
+
+function waitersOf(map: Map<string, Set<Waiter>>, key: string): Set<Waiter> {
+  let waiters = map.get(key);
+  if (waiters === undefined) {
+    waiters = new Set();
+    map.set(key, waiters);
+  }
+  return waiters;
+}
