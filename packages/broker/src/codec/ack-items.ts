@@ -170,7 +170,7 @@ class AckScan {
         this.assign(name, item);
       } else if (name === property.consumerGroup && depth === 1) {
         p = field.read(scanner, p, depth);
-        this.groupStart = field.start;
+        this.groupStart = field.exactStart;
         this.groupEnd = field.end;
       } else if (name === property.acknowledgments && depth === 1) {
         p = this.list(p);
@@ -203,7 +203,7 @@ class AckScan {
     const { start, end } = this.field;
     switch (name) {
       case property.transactionId:
-        item.idStart = start;
+        item.idStart = this.field.exactStart;
         item.idEnd = end;
         break;
       case property.partitionId:

@@ -148,15 +148,23 @@ export const noText = { missing: -1, wrongType: -2, halfPair: -3 } as const;
  * appended to `appended`, and its positions count on from the end of the body, as if `appended` lay behind it.
  */
 export class TextField {
-  /** First byte of the text, or one of `noText`: JSON null, another type, or half of a surrogate pair in the text. */
+  /** First byte of the text, or `missing` for JSON null, or `wrongType`. */
   start: number = noText.missing;
   /** Position behind its last byte; 0 when there is no text. */
   end = 0;
+  /** False when the text held half of a surrogate pair, in whose place there is U+FFFD now. */
+  isExact = true;
   readonly appended = new ByteWriter(256);
+
+  /** `start`, or `halfPair` when the text is not what was sent: for names and ids, which must not be altered. */
+  get exactStart(): number {
+    return this.isExact ? this.start : noText.halfPair;
+  }
 
   /** `at` is the first byte of a value in an object at `depth`. Returns the position behind it. Throws JsonError. */
   read(scanner: JsonScanner, at: number, depth: number): number {
     const bytes = scanner.bytes;
+    this.isExact = true;
     if (at < scanner.end && bytes[at] === ascii.quote) {
       const run = scanner.plain(at + 1);
       const after = scanner.string(run);
@@ -173,8 +181,7 @@ export class TextField {
 
   private resolve(bytes: Uint8Array, start: number, stop: number, end: number): void {
     this.start = end + this.appended.length;
-    const whole = resolveEscapes(bytes, start, stop, this.appended);
+    this.isExact = resolveEscapes(bytes, start, stop, this.appended);
     this.end = end + this.appended.length;
-    if (!whole) this.start = noText.halfPair;
   }
 }

@@ -138,17 +138,17 @@ class PushScan {
       switch (name) {
         case property.queue:
           p = field.read(scanner, p, itemDepth);
-          queueStart = field.start;
+          queueStart = field.exactStart;
           queueEnd = field.end;
           break;
         case property.partition:
           p = field.read(scanner, p, itemDepth);
-          partitionStart = field.start;
+          partitionStart = field.exactStart;
           partitionEnd = field.end;
           break;
         case property.transactionId:
           p = field.read(scanner, p, itemDepth);
-          idStart = field.start;
+          idStart = field.exactStart;
           idEnd = field.end;
           break;
         case property.payload:

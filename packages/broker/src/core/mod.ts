@@ -41,3 +41,4 @@ export {
   type SubscriptionRecord,
 } from './records.ts';
 export { type BlockPlaces, type ReadyListener, Schedule } from './schedule.ts';
+export { StateLoader, type StatePiece, saveState, stateFormat } from './state-snapshot.ts';

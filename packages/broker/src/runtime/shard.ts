@@ -587,14 +587,14 @@ export class Shard implements Engine, PopHost {
     if (log.durableSequence < sequence) return;
     this.#snapshotRunning = true;
     store.background.buildSnapshot(sequence).then(
-      async (built) => {
+      (built) => {
         if (built.sequence === sequence && built.digest !== digest) {
           this.#host.fatal(
             new Error(`the snapshot at entry ${sequence} does not agree with the live state: ${built.digest} is not ${digest}`),
           );
           return;
         }
-        await store.snapshotTaken(built.sequence);
+        store.snapshotTaken(built.address);
         this.#snapshotBytes = built.bytes;
         this.#counters.snapshots++;
         this.#snapshotRunning = false;

@@ -15,8 +15,8 @@ export interface Store {
   segmentCount(): number;
   /** Gauges of log and index, by name. */
   stats(): Readonly<Record<string, number>>;
-  /** A snapshot up to `sequence` is complete: older ones are not needed. */
-  snapshotTaken(sequence: number): Promise<void>;
+  /** A snapshot of everything before this log address is complete. */
+  snapshotTaken(address: number): void;
   /** Makes all durable, marks the log as cleanly closed and gives the folder free. */
   close(): Promise<void>;
   /** Lets go of everything without writing: after a failure. */

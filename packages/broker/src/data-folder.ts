@@ -1,0 +1,355 @@
+/**
+ * Opens a data folder: finds the newest snapshot, replays the log behind it, and indexes what has no sidecar. What comes
+ * out is a Store, ready for a shard. The same steps, without the log being opened for writing, verify a folder and build
+ * the next snapshot.
+ */
+import { createHasher, entryHeader, type Hasher, readRecords, recordType, writeGenesis } from './codec/mod.ts';
+import { BrokerState, type RecordHandlers, StateLoader, saveState, stateFormat } from './core/mod.ts';
+import { SoloLog } from './log/solo-log.ts';
+import type { Background, BuiltSnapshot, Clock, Disk, EntryHeader, LogAddress, Random, Scheduler } from './ports/mod.ts';
+import type { Store } from './runtime/mod.ts';
+import { SegmentedIndex } from './storage/index-segmented.ts';
+import type { LogOptions } from './storage/log-options.ts';
+import { readLog, readSegment } from './storage/log-reader.ts';
+import { buildSidecar, removeUnfinishedSidecars } from './storage/sidecar-build.ts';
+import { openNewestSnapshot, SnapshotDamage, type StoredSnapshot, writeSnapshot } from './storage/snapshot-file.ts';
+
+export interface DataFolderParts {
+  readonly disk: Disk;
+  readonly scheduler: Scheduler;
+  readonly clock: Clock & { startAt(us: number): void };
+  readonly random: Random;
+  readonly background: Background;
+  readonly logOptions: Partial<LogOptions>;
+  readonly log: (level: 'info' | 'warn' | 'error', text: string) => void;
+}
+
+/** Replaying gives another state than the one that wrote the log: a fault of ours, or of memory. */
+export class StateDiverged extends Error {
+  override readonly name = 'StateDiverged';
+}
+
+/** Applies entries to a state, checking before each that the state is the one that wrote it. */
+class Replay {
+  readonly state: BrokerState;
+  entries = 0;
+
+  constructor(state: BrokerState) {
+    this.state = state;
+  }
+
+  apply(header: EntryHeader, bytes: Uint8Array, view: DataView, from: number, to: number, handlers: RecordHandlers): void {
+    if (!isClosedMark(view, from) && header.digest !== this.state.digest >>> 0) {
+      throw new StateDiverged(
+        `entry ${header.sequence} was written by a state with digest ${header.digest}, replaying gives ${this.state.digest >>> 0}`,
+      );
+    }
+    readRecords(bytes, view, from, to, handlers);
+    this.entries++;
+  }
+}
+
+function isClosedMark(view: DataView, from: number): boolean {
+  return view.getUint8(from + 4) === recordType.closed;
+}
+
+/** Passes records on to the state, and blocks also to the index. */
+function indexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: number) => LogAddress): RecordHandlers {
+  return {
+    genesis: (record) => state.genesis(record),
+    queue: (record) => state.queue(record),
+    queueDeleted: (record) => {
+      const queue = state.queueByNumber.get(record.number);
+      if (queue !== undefined) for (let i = 0; i < queue.laneCount; i++) index.forgetLane(queue.lanes[i]);
+      state.queueDeleted(record);
+    },
+    partition: (...facts) => state.partition(...facts),
+    block: (pid, firstOffset, stampUs, count, length, bytes, view, at) => {
+      state.block(pid, firstOffset, stampUs, count, length, bytes, view, at);
+      index.addBlock(state.partitions.findPid(pid), bytes, view, at, addressOf(at));
+    },
+    subscription: (record) => state.subscription(record),
+    cursor: (record) => state.cursor(record),
+    deadLetter: (record) => state.deadLetter(record),
+  };
+}
+
+/** Handlers for entries that the state already holds: only blocks of partitions that still exist matter. */
+function onlyIndexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: number) => LogAddress): RecordHandlers {
+  const nothing = (): void => undefined;
+  return {
+    genesis: nothing,
+    queue: nothing,
+    queueDeleted: nothing,
+    partition: nothing,
+    block: (pid, _firstOffset, _stampUs, _count, _length, bytes, view, at) => {
+      const lane = state.partitions.findPid(pid);
+      if (lane >= 0) index.addBlock(lane, bytes, view, at, addressOf(at));
+    },
+    subscription: nothing,
+    cursor: nothing,
+    deadLetter: nothing,
+  };
+}
+
+async function loadSnapshot(snapshot: StoredSnapshot): Promise<BrokerState> {
+  if (snapshot.meta.format !== stateFormat) {
+    throw new Error(`${snapshot.path} has format ${snapshot.meta.format}: it was written by another release`);
+  }
+  const loader = new StateLoader();
+  for await (const chunk of snapshot.chunks()) loader.add(chunk);
+  return loader.finish();
+}
+
+interface Start {
+  readonly state: BrokerState;
+  /** Sequence and address behind the last entry the state holds. */
+  readonly sequence: number;
+  readonly address: LogAddress;
+}
+
+/** The state of the newest whole snapshot, or an empty one: the log is complete without any. */
+async function newestState(disk: Disk, hasher: Hasher, log: DataFolderParts['log']): Promise<Start> {
+  try {
+    const { snapshot, damaged } = await openNewestSnapshot(disk, hasher);
+    for (const damage of damaged) log('warn', `${damage.message}; an older one is used`);
+    if (snapshot !== undefined) {
+      const { sequence, address } = snapshot.meta;
+      return { state: await loadSnapshot(snapshot), sequence, address };
+    }
+  } catch (error) {
+    if (!(error instanceof SnapshotDamage)) throw error;
+    log('warn', `${error.message}; the whole log is replayed instead`);
+  }
+  return { state: new BrokerState(), sequence: 0, address: 0 };
+}
+
+export async function openDataFolder(parts: DataFolderParts): Promise<Store & { readonly recovered: string }> {
+  const { disk, scheduler, log } = parts;
+  const plain = await createHasher(0, 0);
+  await removeUnfinishedSidecars(disk);
+  const soloLog = await SoloLog.open({ disk, checksum: plain, scheduler, options: parts.logOptions });
+  try {
+    return await recover(parts, plain, soloLog);
+  } catch (error) {
+    log('error', `the data folder cannot be used: ${(error as Error).message}`);
+    await soloLog.close().catch(() => undefined);
+    throw error;
+  }
+}
+
+async function recover(
+  parts: DataFolderParts,
+  plain: Hasher,
+  soloLog: SoloLog,
+): Promise<Store & { readonly recovered: string }> {
+  const { disk, scheduler, background, clock, log } = parts;
+  const { cut } = soloLog.recovery;
+  if (cut !== null) {
+    log('warn', `${cut.bytes} bytes of an unfinished write at log address ${cut.address} were dropped: ${cut.reason}`);
+  }
+  const start = await newestState(disk, plain, log);
+  const { state } = start;
+  if (start.sequence > soloLog.recovery.lastSequence) {
+    throw new Error(
+      `the snapshot holds entries up to ${start.sequence}, but the log ends at ${soloLog.recovery.lastSequence}: entries that were answered are missing`,
+    );
+  }
+  const index = new SegmentedIndex({ disk, checksum: plain, scheduler });
+  const indexQueue = new IndexQueue(index, background, log);
+  const replay = new Replay(state);
+  const segments = soloLog.segments();
+  let adopted = 0;
+  let replayFrom = soloLog.tail;
+  const unindexed = new Set<LogAddress>();
+  for (const segment of segments) {
+    if (!segment.sealed) {
+      replayFrom = Math.min(replayFrom, segment.base);
+      continue;
+    }
+    const isOld = segment.end <= start.address;
+    let adoption = await index.adopt(segment.base);
+    if (!adoption.ok && isOld) {
+      await buildSidecar(disk, plain, (base, visit) => readSegment(disk, plain, base, visit), segment.base);
+      adoption = await index.adopt(segment.base);
+    }
+    if (adoption.ok) adopted++;
+    else unindexed.add(segment.base);
+    if (!isOld) replayFrom = Math.min(replayFrom, segment.base);
+  }
+
+  let next = 0;
+  let inMemory = false;
+  let current: EntryHeader | null = null;
+  let recordsAt = 0;
+  const addressOf = (at: number): LogAddress => (current as EntryHeader).address + entryHeader.bytes + at - recordsAt;
+  const withIndex = indexing(state, index, addressOf);
+  const indexOnly = onlyIndexing(state, index, addressOf);
+  const enter = (address: LogAddress): void => {
+    while (next < segments.length && segments[next].base <= address) {
+      const segment = segments[next++];
+      if (segment.base < replayFrom) continue;
+      inMemory = !segment.sealed || unindexed.has(segment.base);
+      if (inMemory) index.beginSegment(segment.base);
+    }
+  };
+  await soloLog.replay(replayFrom, (header, bytes, view, from, to) => {
+    enter(header.address);
+    current = header;
+    recordsAt = from;
+    if (header.sequence <= start.sequence) {
+      if (inMemory) readRecords(bytes, view, from, to, indexOnly);
+    } else replay.apply(header, bytes, view, from, to, inMemory ? withIndex : state);
+  });
+  enter(soloLog.tail);
+
+  clock.startAt(Math.max(state.lastStampUs, soloLog.recovery.lastStampUs));
+  if (!state.exists) await beginState(parts, soloLog, state);
+  const hasher = await createHasher(state.identity.seedHigh, state.identity.seedLow);
+  soloLog.onSegmentBegun = (base) => index.beginSegment(base);
+  soloLog.onSegmentSealed = (base) => indexQueue.add(base);
+  for (const base of unindexed) indexQueue.add(base);
+  let snapshotAddress = start.address;
+  return {
+    log: soloLog,
+    index,
+    state,
+    hasher,
+    background,
+    epoch: soloLog.epoch,
+    recovered: `${replay.entries} log entries replayed, ${state.partitions.count} partitions, ${adopted} segments indexed`,
+    bytesSinceSnapshot: () => soloLog.tail - snapshotAddress,
+    segmentCount: () => soloLog.segments().length,
+    stats: () => ({ ...soloLog.stats(), ...index.stats(), logTail: soloLog.tail, logEpoch: soloLog.epoch }),
+    snapshotTaken: (address) => {
+      snapshotAddress = address;
+    },
+    close: async () => {
+      indexQueue.stop();
+      await soloLog.close();
+      await index.close();
+    },
+    abandon: async () => {
+      indexQueue.stop();
+      await soloLog.close().catch(() => undefined);
+      await index.close();
+    },
+  };
+}
+
+/** The first entry of a new log: the numbers drawn once. */
+async function beginState(parts: DataFolderParts, soloLog: SoloLog, state: BrokerState): Promise<void> {
+  const drawn = new Uint8Array(16);
+  parts.random.fill(drawn);
+  const view = new DataView(drawn.buffer);
+  const { draft } = soloLog;
+  const address = draft.base + draft.position;
+  writeGenesis(draft, {
+    saltHigh: drawn[0],
+    saltLow: view.getUint32(4, true),
+    seedHigh: view.getUint32(8, true),
+    seedLow: view.getUint32(12, true),
+    createdAtUs: parts.clock.nowUs(),
+  });
+  const digest = state.digest;
+  readRecords(draft.bytes, draft.view, address - draft.base, draft.position, state);
+  const durable = new Promise<void>((resolve, reject) => {
+    soloLog.onDurable = () => resolve();
+    soloLog.onFailure = reject;
+  });
+  soloLog.seal({ stampUs: state.lastStampUs, digest, recordCount: 1 });
+  await durable;
+}
+
+/** Builds sidecars one after the other and takes each into use. */
+class IndexQueue {
+  readonly #index: SegmentedIndex;
+  readonly #background: Background;
+  readonly #log: DataFolderParts['log'];
+  readonly #bases: LogAddress[] = [];
+  #running = false;
+  #stopped = false;
+
+  constructor(index: SegmentedIndex, background: Background, log: DataFolderParts['log']) {
+    this.#index = index;
+    this.#background = background;
+    this.#log = log;
+  }
+
+  add(base: LogAddress): void {
+    this.#bases.push(base);
+    if (!this.#running) void this.#run();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    for (let base = this.#bases.shift(); base !== undefined && !this.#stopped; base = this.#bases.shift()) {
+      try {
+        await this.#background.buildSegmentIndex(base);
+        if (this.#stopped) break;
+        const adoption = await this.#index.adopt(base);
+        if (!adoption.ok) this.#log('error', `the index of segment ${base} is ${adoption.reason} right after it was built`);
+      } catch (error) {
+        // Its rows stay in memory; the next start builds it again.
+        if (!this.#stopped) this.#log('error', `segment ${base} could not be indexed: ${(error as Error).message}`);
+      }
+    }
+    this.#running = false;
+  }
+}
+
+/** Loads the newest snapshot, applies the log up to `throughSequence`, writes the next one. */
+export async function buildSnapshot(
+  disk: Disk,
+  throughSequence: number,
+  log: DataFolderParts['log'],
+): Promise<BuiltSnapshot> {
+  const hasher = await createHasher(0, 0);
+  const start = await newestState(disk, hasher, log);
+  const { state } = start;
+  const replay = new Replay(state);
+  let address = start.address;
+  if (start.sequence < throughSequence) {
+    const range = {
+      from: start.address,
+      afterSequence: start.sequence === 0 ? -1 : start.sequence,
+      throughSequence,
+    };
+    address = await readLog(disk, hasher, range, (header, bytes, view, from, to) => {
+      replay.apply(header, bytes, view, from, to, state);
+    });
+  }
+  const meta = { sequence: throughSequence, address, stampUs: state.lastStampUs, digest: state.digest >>> 0, format: stateFormat };
+  const { bytes } = await writeSnapshot(disk, hasher, meta, saveState(state));
+  return { sequence: throughSequence, address, digest: state.digest, bytes };
+}
+
+/** 64-bit hash of a whole state, as 16 hexadecimal digits: equal for equal states. */
+export async function hashState(state: BrokerState): Promise<string> {
+  const hasher = await createHasher(0, 0);
+  const folded = new Uint8Array(16);
+  const view = new DataView(folded.buffer);
+  for (const piece of saveState(state)) {
+    hasher.checksum(piece.bytes, 0, piece.bytes.length);
+    view.setUint32(8, hasher.high, true);
+    view.setUint32(12, hasher.low, true);
+    hasher.checksum(folded, 0, 16);
+    view.setUint32(0, hasher.high, true);
+    view.setUint32(4, hasher.low, true);
+  }
+  return (view.getUint32(0, true).toString(16).padStart(8, '0') + view.getUint32(4, true).toString(16).padStart(8, '0'));
+}
+
+/** Applies a whole log, as `verifyLog` shows it, to an empty state. */
+export class StateReplay {
+  readonly state = new BrokerState();
+  readonly #replay = new Replay(this.state);
+
+  visit(header: EntryHeader, bytes: Uint8Array, view: DataView, from: number, to: number): void {
+    this.#replay.apply(header, bytes, view, from, to, this.state);
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * One request and its answer.
+ *
+ * It is answered at most once: whatever comes later (an engine's reply after the time-out, a second failure) is dropped
+ * here, so that no other place has to remember. An answer to a connection that is gone goes nowhere.
+ */
+
+import { IncomingMessage, type ServerResponse } from 'node:http';
+import { type ErrorCode, errorTable } from '@lanemq/protocol';
+import type { Refusal } from '../core/mod.ts';
+import type { Services } from './services.ts';
+import type { Supervised, SupervisedList } from './supervisor.ts';
+
+/** node's request with the place where its exchange is found by listeners that all requests share. */
+export class BrokerRequest extends IncomingMessage {
+  exchange: Exchange | null = null;
+}
+
+const jsonType = 'application/json';
+const textType = 'text/plain; charset=utf-8';
+
+/** Seconds after which a refused request may come again, when the refusal does not say. */
+const retryAfterSecondsDefault = 1;
+/** `overloaded` spreads its clients over this many seconds. */
+const overloadedSpreadSeconds = 5;
+
+/**
+ * After an answer that closes the connection while the client may still be sending, what it sends is read and dropped
+ * for this long: closing at once would reset the connection, and the client could lose the answer.
+ */
+const lingerMs = 1000;
+/** … or this many bytes; then it has to wait, until the time is over. */
+const lingerBytesMax = 1024 * 1024;
+
+/** 4xx and 5xx bodies; optional `error` texts never appear anywhere else. */
+export function errorBody(code: ErrorCode, message: string): Uint8Array {
+  return Buffer.from(JSON.stringify({ error: message, code }));
+}
+
+function retryAfter(code: ErrorCode, refused: number | undefined): number {
+  if (refused !== undefined) return refused;
+  if (code === 'overloaded') return 1 + Math.floor(Math.random() * overloadedSpreadSeconds);
+  return errorTable[code].retriable && errorTable[code].status !== 500 ? retryAfterSecondsDefault : 0;
+}
+
+export class Exchange implements Supervised {
+  readonly services: Services;
+  readonly request: BrokerRequest;
+  readonly response: ServerResponse;
+  answered = false;
+
+  list: SupervisedList | null = null;
+  previous: Supervised | null = null;
+  next: Supervised | null = null;
+  sinceMs = 0;
+  unsentBytes = 0;
+
+  constructor(services: Services, request: BrokerRequest, response: ServerResponse) {
+    this.services = services;
+    this.request = request;
+    this.response = response;
+    request.exchange = this;
+  }
+
+  get hasTurn(): boolean {
+    return this.response.socket !== null;
+  }
+
+  /** Answers with a body of JSON text; `body` belongs to the answer from here on. */
+  answerJson(status: number, body: Uint8Array): void {
+    this.#answer(status, ['Content-Type', jsonType, 'Content-Length', String(body.length)], body);
+  }
+
+  answerValue(status: number, value: object): void {
+    this.answerJson(status, Buffer.from(JSON.stringify(value)));
+  }
+
+  answerText(status: number, contentType: string, text: string): void {
+    const body = Buffer.from(text);
+    this.#answer(status, ['Content-Type', contentType, 'Content-Length', String(body.length)], body);
+  }
+
+  /** 204: no body and no length. */
+  answerEmpty(): void {
+    this.#answer(204, [], null);
+  }
+
+  /** Answers with the status of the code and the error body of the contract. */
+  fail(code: ErrorCode, message: string, retryAfterSeconds?: number): void {
+    this.failWith(errorTable[code].status, errorBody(code, message), retryAfter(code, retryAfterSeconds));
+  }
+
+  /** The same with another body; `retryAfterSeconds` 0 = no such header. */
+  failWith(status: number, body: Uint8Array, retryAfterSeconds = 0): void {
+    const headers = ['Content-Type', jsonType, 'Content-Length', String(body.length)];
+    if (retryAfterSeconds > 0) headers.push('Retry-After', String(retryAfterSeconds));
+    this.#answer(status, headers, body);
+  }
+
+  refuse(refusal: Refusal): void {
+    this.fail(refusal.code, refusal.message, refusal.retryAfterSeconds);
+  }
+
+  /**
+   * Answers in plain text and ends the connection, although the client may still be sending.
+   */
+  answerAndHangUp(status: number, text: string): void {
+    if (this.answered) return;
+    this.answered = true;
+    this.#count(status);
+    const { request, response } = this;
+    const body = Buffer.from(text);
+    response.shouldKeepAlive = false;
+    response.writeHead(status, ['Content-Type', textType, 'Content-Length', String(body.length)]);
+    response.write(body);
+    const finish = () => response.end();
+    const timer = setTimeout(finish, lingerMs);
+    timer.unref();
+    request.once('close', () => {
+      clearTimeout(timer);
+      finish();
+    });
+    let dropped = 0;
+    request.on('data', (chunk: Uint8Array) => {
+      dropped += chunk.length;
+      if (dropped > lingerBytesMax) request.pause();
+    });
+    request.resume();
+  }
+
+  overdue(): void {
+    this.fail('outcome_unknown', `no durable outcome within ${this.services.options.requestTimeoutMs} ms`);
+  }
+
+  cut(): void {
+    this.response.destroy();
+  }
+
+  #count(status: number): void {
+    const { answers } = this.services;
+    answers.set(status, (answers.get(status) ?? 0) + 1);
+  }
+
+  #answer(status: number, headers: string[], body: Uint8Array | null): void {
+    if (this.answered) return;
+    this.answered = true;
+    const { services, response } = this;
+    const { supervisor } = services;
+    supervisor.done(this);
+    this.#count(status);
+    if (response.destroyed) return;
+    if (services.closing) response.shouldKeepAlive = false;
+    response.writeHead(status, headers);
+    if (body === null) {
+      response.end();
+      return;
+    }
+    response.end(body);
+    // The usual answer is in the kernel's hands by now. What is not, either waits for the client to read or for its
+    // turn on the connection.
+    const { socket } = response;
+    if (socket !== null && socket.writableLength === 0) return;
+    supervisor.unsent(this, body.length);
+    const taken = () => supervisor.done(this);
+    response.once('finish', taken);
+    response.once('close', taken);
+  }
+}

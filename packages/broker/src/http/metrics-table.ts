@@ -1,0 +1,64 @@
+/**
+ * What the metrics pages show. Names are those of `engine.metrics()` and of this process; the Prometheus name is
+ * `lanemq_` and the name in snake case, with `_total` for a counter.
+ */
+
+export interface MetricFacts {
+  readonly kind: 'counter' | 'gauge';
+  readonly meaning: string;
+}
+
+/** Measured by the HTTP side itself. */
+export const httpMetrics = {
+  uptimeSeconds: { kind: 'gauge', meaning: 'Seconds since the process started.' },
+  pushRequests: { kind: 'counter', meaning: 'Push requests that arrived.' },
+  popRequests: { kind: 'counter', meaning: 'Pop requests that arrived.' },
+  ackRequests: { kind: 'counter', meaning: 'Ack requests that arrived.' },
+  otherRequests: { kind: 'counter', meaning: 'Other requests that arrived, unknown paths included.' },
+  malformedRequests: {
+    kind: 'counter',
+    meaning: 'Connections that sent no HTTP request: bad syntax, headers too large, too slow.',
+  },
+  popsAbandoned: { kind: 'counter', meaning: 'Pops whose client went away before the answer.' },
+  readersCut: { kind: 'counter', meaning: 'Connections cut because the client did not read its answer.' },
+  openConnections: { kind: 'gauge', meaning: 'Open client connections.' },
+  workingRequests: { kind: 'gauge', meaning: 'Requests other than pops that wait for the engine.' },
+  unsentAnswerBytes: { kind: 'gauge', meaning: 'Answer bytes that clients have not read yet.' },
+  admittedBytes: { kind: 'gauge', meaning: 'Body bytes of pushes in flight.' },
+  admissionWaiting: { kind: 'gauge', meaning: 'Pushes that wait for room for their body.' },
+  residentBytes: { kind: 'gauge', meaning: 'Resident memory of the process.' },
+  heapUsedBytes: { kind: 'gauge', meaning: 'JavaScript heap in use.' },
+  externalBytes: { kind: 'gauge', meaning: 'Memory of byte arrays outside the JavaScript heap.' },
+  cpuUserSeconds: { kind: 'counter', meaning: 'CPU time of the process in user mode.' },
+  cpuSystemSeconds: { kind: 'counter', meaning: 'CPU time of the process in the kernel.' },
+} as const satisfies Record<string, MetricFacts>;
+
+export type HttpMetricName = keyof typeof httpMetrics;
+
+/** Measured by the engine; figures that are not named here are shown as gauges. */
+export const engineMetrics: Readonly<Record<string, MetricFacts>> = {
+  turns: { kind: 'counter', meaning: 'Turns of the loop.' },
+  entries: { kind: 'counter', meaning: 'Log entries sealed.' },
+  pushedRecords: { kind: 'counter', meaning: 'Messages of accepted pushes, duplicates included.' },
+  duplicates: { kind: 'counter', meaning: 'Messages that were known by their transactionId.' },
+  deliveredRecords: { kind: 'counter', meaning: 'Messages delivered, every delivery counted.' },
+  ackedItems: { kind: 'counter', meaning: 'Items of acks.' },
+  reloads: { kind: 'counter', meaning: 'Times the data folder was opened again after a failure.' },
+  snapshots: { kind: 'counter', meaning: 'Snapshots taken.' },
+  queues: { kind: 'gauge', meaning: 'Queues.' },
+  partitions: { kind: 'gauge', meaning: 'Partitions.' },
+  cursors: { kind: 'gauge', meaning: 'Cursors: one per partition and group that has met it.' },
+  subscriptions: { kind: 'gauge', meaning: 'Registered groups, one per queue and group.' },
+  leases: { kind: 'gauge', meaning: 'Partitions leased.' },
+  deadLetters: { kind: 'gauge', meaning: 'Dead letters.' },
+  parkedPops: { kind: 'gauge', meaning: 'Pops that wait for messages.' },
+  queuedOperations: { kind: 'gauge', meaning: 'Requests that wait for the next turn.' },
+  bytesSinceSnapshot: { kind: 'gauge', meaning: 'Log bytes since the newest snapshot.' },
+  fsyncs: { kind: 'counter', meaning: 'Syncs of the log.' },
+  writes: { kind: 'counter', meaning: 'Writes to the log.' },
+  bytesWritten: { kind: 'counter', meaning: 'Bytes written to the log.' },
+  coldReads: { kind: 'counter', meaning: 'Reads of old messages from disk.' },
+  coldBytesRead: { kind: 'counter', meaning: 'Bytes of old messages read from disk.' },
+  tailBytesHeld: { kind: 'gauge', meaning: 'Memory that holds the newest messages.' },
+  coldBytesHeld: { kind: 'gauge', meaning: 'Memory that holds old messages read from disk.' },
+};

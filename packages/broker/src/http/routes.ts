@@ -1,0 +1,200 @@
+/**
+ * Which request goes where.
+ *
+ * Routes are matched on the raw path: it is cut at its slashes first and each name percent-decoded once, after that. So
+ * a name may hold anything, a slash (as %2F), a percent sign, `..`, and never reaches another name or route.
+ */
+
+import type { ServerResponse } from 'node:http';
+import { AckExchange } from './ack-route.ts';
+import { listDeadLetters } from './dead-letter-route.ts';
+import { type BrokerRequest, Exchange } from './exchange.ts';
+import { answerHealth } from './health-route.ts';
+import { ExtendExchange } from './lease-route.ts';
+import { answerMetrics, answerPrometheus } from './metrics-route.ts';
+import { PopExchange } from './pop-route.ts';
+import { PushExchange } from './push-route.ts';
+import { ConfigureExchange, deleteQueue, listQueues, queueDetail } from './queue-routes.ts';
+import type { Services } from './services.ts';
+
+/** What a route is given. `names` are the decoded variable segments, in order. */
+interface Call {
+  readonly services: Services;
+  readonly request: BrokerRequest;
+  readonly response: ServerResponse;
+  readonly names: readonly string[];
+  readonly query: string;
+}
+
+type Method = 'GET' | 'POST' | 'DELETE';
+
+interface Route {
+  readonly method: Method;
+  /** Segments of the path; '*' stands for a name. */
+  readonly segments: readonly string[];
+  readonly run: (call: Call) => void;
+}
+
+function route(method: Method, path: string, run: (call: Call) => void): Route {
+  return { method, segments: path.slice(1).split('/'), run };
+}
+
+function exchangeOf(call: Call): Exchange {
+  return new Exchange(call.services, call.request, call.response);
+}
+
+function pop(call: Call): void {
+  const exchange = new PopExchange(call.services, call.request, call.response);
+  const [queue, partition] = call.names;
+  if (queue === '') exchange.refusePop('queue must not be empty');
+  else if (queue === undefined) exchange.start(null, call.query);
+  else if (partition === undefined) exchange.start({ kind: 'queue', queue }, call.query);
+  else exchange.start({ kind: 'partition', queue, partition: partition === '' ? 'Default' : partition }, call.query);
+}
+
+function push(services: Services, request: BrokerRequest, response: ServerResponse): void {
+  services.counters.pushRequests++;
+  new PushExchange(services, request, response).start();
+}
+
+function ack(services: Services, request: BrokerRequest, response: ServerResponse): void {
+  services.counters.ackRequests++;
+  new AckExchange(services, request, response).start();
+}
+
+const routes: readonly Route[] = [
+  route('GET', '/api/v1/pop/queue/*', pop),
+  route('GET', '/api/v1/pop/queue/*/partition/*', pop),
+  route('GET', '/api/v1/pop', pop),
+  route('POST', '/api/v1/push', ({ services, request, response }) => push(services, request, response)),
+  route('POST', '/api/v1/ack', ({ services, request, response }) => ack(services, request, response)),
+  route('POST', '/api/v1/ack/batch', ({ services, request, response }) => ack(services, request, response)),
+  route('POST', '/api/v1/lease/*/extend', ({ services, request, response, names }) =>
+    new ExtendExchange(services, request, response).startFor(names[0]),
+  ),
+  route('POST', '/api/v1/configure', ({ services, request, response }) =>
+    new ConfigureExchange(services, request, response).start(),
+  ),
+  route('GET', '/api/v1/resources/queues', (call) => listQueues(exchangeOf(call), call.query)),
+  route('GET', '/api/v1/resources/queues/*', (call) => queueDetail(exchangeOf(call), call.names[0])),
+  route('DELETE', '/api/v1/resources/queues/*', (call) => deleteQueue(exchangeOf(call), call.names[0])),
+  route('GET', '/api/v1/dlq', (call) => listDeadLetters(exchangeOf(call), call.query)),
+  route('GET', '/health', (call) => answerHealth(exchangeOf(call))),
+  route('GET', '/metrics', (call) => answerMetrics(exchangeOf(call))),
+  route('GET', '/metrics/prometheus', (call) => answerPrometheus(exchangeOf(call))),
+];
+
+/** First segments of paths that belong to this table and to nobody else. */
+const ownedPrefixes: readonly string[] = ['api', 'health', 'metrics'];
+
+function matches(pattern: readonly string[], segments: readonly string[]): boolean {
+  if (pattern.length !== segments.length) return false;
+  for (let i = 0; i < pattern.length; i++) {
+    if (pattern[i] !== '*' && pattern[i] !== segments[i]) return false;
+  }
+  return true;
+}
+
+/** The path and query of a request target, which may also be a whole URL. */
+function originForm(target: string): string {
+  if (target.startsWith('/')) return target;
+  const authority = /^https?:\/\/[^/?]*/i.exec(target);
+  if (authority === null) return target;
+  const rest = target.slice(authority[0].length);
+  return rest.startsWith('/') ? rest : `/${rest}`;
+}
+
+/** Raw bytes in a target arrive as one character each; they are the UTF-8 of what was meant, or nothing is. */
+function decodeRawBytes(target: string): string | undefined {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the range is all of ASCII.
+  if (/^[\x00-\x7f]*$/.test(target)) return target;
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(target, 'latin1'));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The names of the path, decoded; undefined when one is not valid percent-encoding of UTF-8. */
+function decodeNames(pattern: readonly string[], segments: readonly string[]): string[] | undefined {
+  const names: string[] = [];
+  for (let i = 0; i < pattern.length; i++) {
+    if (pattern[i] !== '*') continue;
+    const segment = segments[i];
+    if (!segment.includes('%')) {
+      names.push(segment);
+      continue;
+    }
+    try {
+      names.push(decodeURIComponent(segment));
+    } catch {
+      return undefined;
+    }
+  }
+  return names;
+}
+
+/** A target that does not decode names nothing, whatever its route. */
+function refuseEncoding(call: Call): void {
+  const message = 'the request target is not valid percent-encoding of UTF-8';
+  if (call.request.url?.startsWith('/api/v1/pop')) {
+    new PopExchange(call.services, call.request, call.response).refusePop(message);
+  } else {
+    exchangeOf(call).fail('bad_request', message);
+  }
+}
+
+function refuseMethod(call: Call, candidates: readonly Route[]): void {
+  const allowed = candidates.map((each) => each.method).join(', ');
+  call.response.setHeader('Allow', allowed);
+  exchangeOf(call).fail('method_not_allowed', `${call.request.method} is not a method of this path; ${allowed} is`);
+}
+
+/** 404 of a path that nobody knows. */
+export function noSuchRoute(path: string): Uint8Array {
+  return Buffer.from(JSON.stringify({ code: 'no_such_route', error: 'not found', path }));
+}
+
+/** A monitor may ask for the head of the pages that change nothing. A pop claims, so it has none. */
+function methodOf(request: BrokerRequest, segments: readonly string[]): string | undefined {
+  return request.method === 'HEAD' && segments[0] !== 'api' ? 'GET' : request.method;
+}
+
+/** Runs the route of a request. False when its path is not under a prefix of this table. */
+export function dispatch(services: Services, request: BrokerRequest, response: ServerResponse): boolean {
+  const url = request.url ?? '';
+  if (request.method === 'POST') {
+    // The hot routes without names need no taking apart.
+    if (url === '/api/v1/push') {
+      push(services, request, response);
+      return true;
+    }
+    if (url === '/api/v1/ack' || url === '/api/v1/ack/batch') {
+      ack(services, request, response);
+      return true;
+    }
+  }
+  const target = decodeRawBytes(originForm(url));
+  if (target === undefined) {
+    services.counters.otherRequests++;
+    refuseEncoding({ services, request, response, names: [], query: '' });
+    return true;
+  }
+  const question = target.indexOf('?');
+  const path = question < 0 ? target : target.slice(0, question);
+  const segments = path.slice(1).split('/');
+  if (!ownedPrefixes.includes(segments[0])) return false;
+  const candidates = routes.filter((each) => matches(each.segments, segments));
+  const method = methodOf(request, segments);
+  const found = candidates.find((each) => each.method === method);
+  if (found?.run === pop) services.counters.popRequests++;
+  else services.counters.otherRequests++;
+  const names = candidates.length === 0 ? [] : decodeNames(candidates[0].segments, segments);
+  const query = question < 0 ? '' : target.slice(question + 1);
+  const call: Call = { services, request, response, names: names ?? [], query };
+  if (names === undefined) refuseEncoding(call);
+  else if (found !== undefined) found.run(call);
+  else if (candidates.length > 0) refuseMethod(call, candidates);
+  else exchangeOf(call).failWith(404, noSuchRoute(path));
+  return true;
+}

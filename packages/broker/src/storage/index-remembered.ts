@@ -1,0 +1,121 @@
+/**
+ * Blocks whose places were read from sidecars, kept so that the synchronous look-up finds them: bounded, the partition
+ * that was loaded longest ago leaves first.
+ */
+import type { LogAddress } from '../ports/mod.ts';
+import type { BlockSink, CountedBlock } from './sidecar-reader.ts';
+
+/** Cells of a row: firstOffset, count, stampUs, address, length. */
+const stride = 5;
+
+/** The known blocks of one partition, ascending by first offset. They need not be neighbours. */
+class RememberedBlocks {
+  rows = new Float64Array(stride);
+  count = 0;
+
+  /** Position of the last row that begins at or before `offset`; −1 when none does. */
+  position(offset: number): number {
+    let low = 0;
+    let high = this.count;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.rows[middle * stride] <= offset) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  }
+
+  insert(position: number): number {
+    const end = this.count * stride;
+    if (end === this.rows.length) {
+      const longer = new Float64Array(this.rows.length * 2);
+      longer.set(this.rows);
+      this.rows = longer;
+    }
+    const at = position * stride;
+    this.rows.copyWithin(at + stride, at, end);
+    this.count++;
+    return at;
+  }
+
+  /** Keeps half of the rows, those around `position`. Returns how many were forgotten. */
+  forgetFarFrom(position: number): number {
+    const kept = this.count >>> 1;
+    const from = Math.max(0, Math.min(position - (kept >>> 1), this.count - kept));
+    const gone = this.count - kept;
+    this.rows = this.rows.slice(from * stride, (from + kept) * stride);
+    this.count = kept;
+    return gone;
+  }
+}
+
+export class Remembered implements BlockSink {
+  /** Blocks remembered. */
+  count = 0;
+  private readonly blocksMax: number;
+  /** The partition loaded longest ago comes first. */
+  private readonly partitions = new Map<number, RememberedBlocks>();
+  private newestPid = -1;
+
+  /** @param blocksMax at least 128, so that of a page of followers the one that was asked for is never forgotten. */
+  constructor(blocksMax: number) {
+    this.blocksMax = blocksMax;
+  }
+
+  take(pid: number, firstOffset: number, count: number, stampUs: number, address: LogAddress, length: number): void {
+    let known = this.partitions.get(pid);
+    if (known === undefined || pid !== this.newestPid) {
+      known ??= new RememberedBlocks();
+      this.partitions.delete(pid);
+      this.partitions.set(pid, known);
+      this.newestPid = pid;
+    }
+    const before = known.position(firstOffset);
+    let at = before * stride;
+    if (before < 0 || known.rows[at] !== firstOffset) {
+      at = known.insert(before + 1);
+      this.count++;
+    }
+    known.rows[at] = firstOffset;
+    known.rows[at + 1] = count;
+    known.rows[at + 2] = stampUs;
+    known.rows[at + 3] = address;
+    known.rows[at + 4] = length;
+    if (this.count > this.blocksMax) this.forgetSome(at / stride);
+  }
+
+  /** Fills `into` with the block that holds `offset`; false when it is not known. */
+  find(pid: number, offset: number, into: CountedBlock): boolean {
+    const known = this.partitions.get(pid);
+    if (known === undefined) return false;
+    const position = known.position(offset);
+    if (position < 0) return false;
+    const at = position * stride;
+    if (offset >= known.rows[at] + known.rows[at + 1]) return false;
+    into.firstOffset = known.rows[at];
+    into.count = known.rows[at + 1];
+    into.stampUs = known.rows[at + 2];
+    into.address = known.rows[at + 3];
+    into.length = known.rows[at + 4];
+    return true;
+  }
+
+  clear(): void {
+    this.partitions.clear();
+    this.count = 0;
+    this.newestPid = -1;
+  }
+
+  /** `position`: of the row just taken, in the newest partition. It and the rows shortly before it stay. */
+  private forgetSome(position: number): void {
+    for (const [pid, known] of this.partitions) {
+      if (pid === this.newestPid) {
+        this.count -= known.forgetFarFrom(position);
+      } else {
+        this.partitions.delete(pid);
+        this.count -= known.count;
+      }
+      return;
+    }
+  }
+}

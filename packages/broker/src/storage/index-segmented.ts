@@ -1,0 +1,452 @@
+/**
+ * The record index of a log of segments: finds blocks by (partition, offset) and records by the fingerprint of their
+ * transactionId.
+ *
+ * The segment that is written, and those sealed but a moment ago, are indexed in memory: 48 bytes per block and 18 per
+ * id. When the sidecar file of a sealed segment is ready, `adopt` reads the keys of its partitions and ids into two
+ * directories (3 bytes per key) and lets go of the rows; from then on a look-up that the directories do not rule out
+ * reads a page or two. So memory follows what is hot.
+ *
+ * The order of calls: `beginSegment` before the first block of a segment; `addBlock` in log order; `adopt` for sealed
+ * segments, best in their order, because rows leave memory in log order. Questions may be asked at any time. Nothing
+ * here is written but the removal of sidecar files; all of it can be built again from the segments.
+ *
+ * A damaged sidecar shows as SidecarDamage, from `adopt` as a result and from the loading questions as a rejection: build
+ * the sidecar again and adopt it again.
+ */
+import { block, readU64 } from '../codec/format.ts';
+import type { BlockLocation, Disk, FoundId, LogAddress, RecordIndex, Scheduler } from '../ports/mod.ts';
+import { FilterDirectory } from './filter-directory.ts';
+import { idKeyHigh, idKeyLow, pidKey } from './filter-keys.ts';
+import { assertStorage } from './index-assert.ts';
+import { BlockRows } from './index-blocks.ts';
+import { IdTable, type RecordPids } from './index-ids.ts';
+import { Remembered } from './index-remembered.ts';
+import type { Checksum } from './log-checksum.ts';
+import { segmentFolder } from './segment-format.ts';
+import { SidecarDamage, sidecarPath } from './sidecar-format.ts';
+import { SidecarPages } from './sidecar-pages.ts';
+import { type BlockSink, type CountedBlock, Sidecar } from './sidecar-reader.ts';
+
+/** Limits of the index. Each has a default. */
+export interface IndexOptions {
+  /** Memory for pages of sidecars, in bytes. Default 16 MiB, at least 4 KiB. */
+  readonly indexCacheBytes?: number;
+  /** Block places that stay known after they were loaded. Default 131,072, at least 128; 40 bytes each and some per partition. */
+  readonly rememberedBlocksMax?: number;
+  /** Sidecar files held open. Default 128, at least 1; exceeded only while more than this are read at the same moment. */
+  readonly openSidecarsMax?: number;
+}
+
+const optionTable = {
+  indexCacheBytes: { default: 16 * 1024 * 1024, min: 4096 },
+  rememberedBlocksMax: { default: 131_072, min: 128 },
+  openSidecarsMax: { default: 128, min: 1 },
+} as const;
+
+function indexOptions(given: IndexOptions): Required<IndexOptions> {
+  const result: Record<string, number> = {};
+  for (const [name, bounds] of Object.entries(optionTable)) {
+    const value = given[name as keyof IndexOptions] ?? bounds.default;
+    if (!Number.isSafeInteger(value) || value < bounds.min) {
+      throw new RangeError(`${name} is ${value}; it must be an integer of at least ${bounds.min}`);
+    }
+    result[name] = value;
+  }
+  return result as unknown as Required<IndexOptions>;
+}
+
+/** What of a sidecar is used: after a segment was reclaimed its ids are still remembered. */
+export type SidecarPart = 'all' | 'ids';
+
+export type Adoption =
+  | { readonly ok: true; readonly blocks: number; readonly ids: number }
+  | { readonly ok: false; readonly reason: 'missing' }
+  | { readonly ok: false; readonly reason: 'damaged'; readonly damage: SidecarDamage };
+
+export interface IndexStats {
+  /** Segments, blocks and ids indexed in memory. */
+  readonly segmentsInMemory: number;
+  readonly blocksInMemory: number;
+  readonly idsInMemory: number;
+  /** Bytes of block rows, of id tables, of the lanes' newest rows. */
+  readonly blockBytes: number;
+  readonly idBytes: number;
+  readonly laneBytes: number;
+  /** Sidecars in use, and the bytes of their directories and fences. */
+  readonly sidecars: number;
+  readonly sidecarBytes: number;
+  readonly cachedBytes: number;
+  readonly openFiles: number;
+  readonly rememberedBlocks: number;
+}
+
+/** A segment that is indexed in memory. */
+class MemorySegment implements RecordPids {
+  readonly base: LogAddress;
+  readonly ids: IdTable;
+  readonly firstRow: number;
+  readonly firstOrdinal: number;
+  /** Number of the row behind its last block. */
+  endRow: number;
+  maxStampUs = Number.NEGATIVE_INFINITY;
+  /** Its sidecar is in use: its rows may leave. */
+  adopted: boolean;
+  private readonly rows: BlockRows;
+
+  constructor(base: LogAddress, rows: BlockRows, adopted: boolean, before: MemorySegment | undefined) {
+    this.base = base;
+    this.rows = rows;
+    this.adopted = adopted;
+    this.firstRow = rows.nextRow;
+    this.endRow = rows.nextRow;
+    this.firstOrdinal = rows.ordinal;
+    this.ids = new IdTable(this, before?.ids);
+  }
+
+  pidOfOrdinal(ordinal: number): number {
+    return this.rows.pidAt(this.rowOfOrdinal(ordinal));
+  }
+
+  /** Index of the block that holds the segment's record number `ordinal`. */
+  rowOfOrdinal(ordinal: number): number {
+    return this.rows.findByOrdinal(this.firstRow, this.endRow, ordinal);
+  }
+}
+
+/** A sidecar in use. */
+interface AdoptedSidecar {
+  sidecar: Sidecar;
+  /** Which of its two halves are in the directories. */
+  blocks: boolean;
+  ids: boolean;
+}
+
+export class SegmentedIndex implements RecordIndex {
+  generation = 0;
+  private readonly disk: Disk;
+  private readonly scheduler: Scheduler;
+  private readonly pages: SidecarPages;
+  private readonly rows = new BlockRows();
+  /** Oldest first; the last one is being written. */
+  private readonly memory: MemorySegment[] = [];
+  private readonly sidecars = new Map<LogAddress, AdoptedSidecar>();
+  private readonly pidDirectory: FilterDirectory<Sidecar>;
+  private readonly idDirectory: FilterDirectory<Sidecar>;
+  private readonly remembered: Remembered;
+  private readonly found: CountedBlock = { address: 0, length: 0, firstOffset: 0, stampUs: 0, count: 0 };
+  private readonly foundId: FoundId = { offset: 0, stampUs: 0 };
+  /** Changes to the set of sidecars happen one after the other. */
+  private lastChange: Promise<unknown> = Promise.resolve();
+
+  /** Throws a RangeError that names the option when a limit is too low. */
+  constructor(host: { disk: Disk; checksum: Checksum; scheduler: Scheduler }, options: IndexOptions = {}) {
+    const limits = indexOptions(options);
+    this.disk = host.disk;
+    this.scheduler = host.scheduler;
+    this.pages = new SidecarPages(host.disk, host.checksum, {
+      cacheBytes: limits.indexCacheBytes,
+      openFilesMax: limits.openSidecarsMax,
+    });
+    this.remembered = new Remembered(limits.rememberedBlocksMax);
+    const pause = () => new Promise<void>((resolve) => this.scheduler.soon(resolve));
+    this.pidDirectory = new FilterDirectory(pause);
+    this.idDirectory = new FilterDirectory(pause);
+  }
+
+  /** A new segment begins at `base`: blocks added from now on lie in it. Bases must rise. */
+  beginSegment(base: LogAddress): void {
+    const current = this.memory[this.memory.length - 1];
+    assertStorage(current === undefined || base > current.base, 'segments begin in the order of their bases');
+    this.memory.push(new MemorySegment(base, this.rows, this.sidecars.has(base), current));
+    this.releaseRows();
+  }
+
+  addBlock(lane: number, _bytes: Uint8Array, view: DataView, at: number, address: LogAddress): void {
+    const segment = this.memory[this.memory.length - 1];
+    assertStorage(segment !== undefined && address >= segment.base, 'a block lies in the segment that is written');
+    const pid = readU64(view, at + block.pidAt);
+    const stampUs = readU64(view, at + block.stampAt);
+    const count = view.getUint32(at + block.countAt, true);
+    const length = view.getUint32(at, true);
+    const ordinal = (this.rows.ordinal - segment.firstOrdinal) >>> 0;
+    this.rows.add(lane, pid, readU64(view, at + block.firstOffsetAt), stampUs, address, length, count);
+    segment.endRow++;
+    if (stampUs > segment.maxStampUs) segment.maxStampUs = stampUs;
+
+    const keyOfPid = pidKey(pid);
+    const ids = segment.ids;
+    let row = at + block.tableAt;
+    for (let index = 0; index < count; index++) {
+      const high = view.getUint32(row + 4, true);
+      const low = view.getUint32(row + 8, true);
+      row += block.rowBytes;
+      if (high === 0 && low === 0) continue;
+      ids.add(pid, idKeyHigh(keyOfPid, high), idKeyLow(keyOfPid, low), ordinal + index);
+    }
+  }
+
+  forgetLane(lane: number): void {
+    this.rows.forgetLane(lane);
+  }
+
+  find(lane: number, pid: number, offset: number): BlockLocation | undefined {
+    const { rows, found } = this;
+    const index = rows.findByOffset(lane, pid, offset);
+    if (index >= 0 && offset < rows.firstOffsetAt(index) + rows.countAt(index)) return this.fillFound(index);
+    return this.remembered.find(pid, offset, found) ? found : undefined;
+  }
+
+  /** Rejects with SidecarDamage, or with the disk's error. */
+  async load(lane: number, pid: number, offset: number): Promise<BlockLocation | undefined> {
+    for (;;) {
+      const known = this.find(lane, pid, offset);
+      if (known !== undefined) return { ...known };
+      const { generation } = this;
+      const location = await this.searchSidecars(pid, offset);
+      // A sidecar that was replaced meanwhile answered as if it were empty: ask again.
+      if (location !== undefined || generation === this.generation) return location;
+    }
+  }
+
+  /** Rejects with SidecarDamage, or with the disk's error. */
+  async loadByTime(lane: number, pid: number, stampUs: number): Promise<BlockLocation | undefined> {
+    for (;;) {
+      const index = this.rows.findByTime(lane, pid, stampUs);
+      const inMemory = index < 0 ? undefined : { ...this.fillFound(index) };
+      const { generation } = this;
+      const inSidecars = await this.searchSidecarsByTime(pid, stampUs);
+      if (inSidecars === undefined && generation !== this.generation) continue;
+      if (inSidecars === undefined || inMemory === undefined) return inSidecars ?? inMemory;
+      return inSidecars.firstOffset <= inMemory.firstOffset ? inSidecars : inMemory;
+    }
+  }
+
+  findId(pid: number, hashHigh: number, hashLow: number, sinceUs: number): FoundId | undefined {
+    const { rows, memory, foundId } = this;
+    const keyOfPid = pidKey(pid);
+    const keyHigh = idKeyHigh(keyOfPid, hashHigh);
+    const keyLow = idKeyLow(keyOfPid, hashLow);
+    for (let i = memory.length - 1; i >= 0; i--) {
+      const segment = memory[i];
+      if (segment.maxStampUs < sinceUs) continue;
+      const ordinal = segment.ids.find(pid, keyHigh, keyLow);
+      if (ordinal < 0) continue;
+      const index = segment.rowOfOrdinal(ordinal);
+      const stampUs = rows.stampAt(index);
+      // Records in older segments are older still.
+      if (stampUs < sinceUs) return undefined;
+      const firstOrdinal = (rows.ordinalAt(index) - segment.firstOrdinal) >>> 0;
+      foundId.offset = rows.firstOffsetAt(index) + ordinal - firstOrdinal;
+      foundId.stampUs = stampUs;
+      return foundId;
+    }
+    return undefined;
+  }
+
+  mayHoldId(pid: number, hashHigh: number, _hashLow: number, sinceUs: number): boolean {
+    return this.idDirectory.mayHold(idKeyHigh(pidKey(pid), hashHigh) >>> 0, sinceUs);
+  }
+
+  /** Rejects with SidecarDamage, or with the disk's error. */
+  async loadId(pid: number, hashHigh: number, hashLow: number, sinceUs: number): Promise<FoundId | undefined> {
+    for (;;) {
+      const known = this.findId(pid, hashHigh, hashLow, sinceUs);
+      if (known !== undefined) return { ...known };
+      const { generation } = this;
+      const candidates = this.idDirectory.candidates(idKeyHigh(pidKey(pid), hashHigh) >>> 0, sinceUs);
+      candidates.sort((a, b) => b.base - a.base);
+      for (const sidecar of candidates) {
+        const found = await sidecar.findId(pid, hashHigh >>> 0, hashLow >>> 0);
+        if (found !== undefined) return found.stampUs < sinceUs ? undefined : found;
+      }
+      if (generation === this.generation) return undefined;
+    }
+  }
+
+  /**
+   * Takes the sidecar of the sealed segment at `base` into use, in the place of the segment's rows in memory or of the
+   * sidecar used so far. With `ids` only the ids: the segment's blocks are gone. A sidecar that is missing or damaged is
+   * a result, and changes nothing; other errors of the disk reject.
+   */
+  adopt(base: LogAddress, part: SidecarPart = 'all'): Promise<Adoption> {
+    const current = this.memory[this.memory.length - 1];
+    assertStorage(current === undefined || current.base !== base, 'the segment that is written has no sidecar');
+    return this.change(async () => {
+      let sidecar: Sidecar | undefined;
+      let pidKeys = new Uint32Array(0);
+      let idKeys: Uint32Array;
+      try {
+        sidecar = await Sidecar.open(this.pages, base);
+        if (part === 'all') pidKeys = await sidecar.readPidKeys();
+        idKeys = await sidecar.readIdKeys();
+      } catch (error) {
+        await sidecar?.retire();
+        if (error instanceof SidecarDamage) return { ok: false, reason: 'damaged', damage: error };
+        if (error instanceof Error && (error as { code?: unknown }).code === 'ENOENT') {
+          return { ok: false, reason: 'missing' };
+        }
+        throw error;
+      }
+      await this.pidDirectory.add(sidecar, pidKeys);
+      await this.idDirectory.add(sidecar, idKeys);
+      const replaced = this.sidecars.get(base);
+      this.sidecars.set(base, { sidecar, blocks: part === 'all', ids: true });
+      this.markAdopted(base);
+      this.generation++;
+      if (replaced !== undefined) await this.putAway(replaced);
+      await this.pidDirectory.merge();
+      await this.idDirectory.merge();
+      return { ok: true, blocks: sidecar.facts.counts.blocks, ids: sidecar.facts.counts.ids };
+    });
+  }
+
+  /**
+   * The segment at `base` is gone: its blocks are not found any more. Its ids are, until `expireIds`; then the sidecar
+   * file is removed. Only for segments whose rows have left memory.
+   */
+  drop(base: LogAddress): Promise<void> {
+    assertStorage(!this.memory.some((segment) => segment.base === base), 'a segment that is dropped is not in memory');
+    return this.change(async () => {
+      const adopted = this.sidecars.get(base);
+      if (adopted === undefined || !adopted.blocks) return;
+      adopted.blocks = false;
+      await this.pidDirectory.remove(adopted.sidecar);
+      this.remembered.clear();
+      await this.removeUnused(base, adopted);
+    });
+  }
+
+  /** Nobody will ask again for ids older than `beforeUs`: segments that hold no younger ones give back their memory. */
+  expireIds(beforeUs: number): Promise<void> {
+    return this.change(async () => {
+      for (const [base, adopted] of [...this.sidecars]) {
+        if (!adopted.ids || adopted.sidecar.maxStampUs >= beforeUs) continue;
+        adopted.ids = false;
+        await this.idDirectory.remove(adopted.sidecar);
+        await this.removeUnused(base, adopted);
+      }
+    });
+  }
+
+  stats(): IndexStats {
+    let idsInMemory = 0;
+    let idBytes = 0;
+    for (const segment of this.memory) {
+      idsInMemory += segment.ids.count;
+      idBytes += segment.ids.bytes;
+    }
+    let sidecarBytes = this.pidDirectory.bytes + this.idDirectory.bytes;
+    for (const { sidecar } of this.sidecars.values()) sidecarBytes += sidecar.bytes;
+    return {
+      segmentsInMemory: this.memory.length,
+      blocksInMemory: this.rows.liveRows,
+      idsInMemory,
+      blockBytes: this.rows.bytes,
+      idBytes,
+      laneBytes: this.rows.laneBytes,
+      sidecars: this.sidecars.size,
+      sidecarBytes,
+      cachedBytes: this.pages.cachedBytes,
+      openFiles: this.pages.openFiles,
+      rememberedBlocks: this.remembered.count,
+    };
+  }
+
+  /** Waits for changes under way and closes the files. */
+  async close(): Promise<void> {
+    await this.change(() => this.pages.close());
+  }
+
+  private fillFound(index: number): BlockLocation {
+    const { rows, found } = this;
+    found.address = rows.addressAt(index);
+    found.length = rows.lengthAt(index);
+    found.firstOffset = rows.firstOffsetAt(index);
+    found.stampUs = rows.stampAt(index);
+    return found;
+  }
+
+  /** Binary search over the sidecars that may hold the partition: each answers that the offset is here, before or behind. */
+  private async searchSidecars(pid: number, offset: number): Promise<BlockLocation | undefined> {
+    const candidates = this.pidDirectory.candidates(pidKey(pid) >>> 0, Number.NEGATIVE_INFINITY);
+    candidates.sort((a, b) => a.base - b.base);
+    const first = new FirstBlock(this.remembered);
+    let low = 0;
+    let high = candidates.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const place = await candidates[middle].findBlock(pid, offset, first);
+      if (place === 'here') return first.location;
+      if (place === 'behind') low = middle + 1;
+      else if (place === 'before') high = middle;
+      else {
+        // The filter was wrong about this one, or it was just retired.
+        candidates.splice(middle, 1);
+        high--;
+      }
+    }
+    return undefined;
+  }
+
+  private async searchSidecarsByTime(pid: number, stampUs: number): Promise<BlockLocation | undefined> {
+    const candidates = this.pidDirectory.candidates(pidKey(pid) >>> 0, stampUs);
+    candidates.sort((a, b) => a.base - b.base);
+    const first = new FirstBlock(this.remembered);
+    for (const sidecar of candidates) {
+      if (await sidecar.findByTime(pid, stampUs, first)) return first.location;
+    }
+    return undefined;
+  }
+
+  private markAdopted(base: LogAddress): void {
+    const segment = this.memory.find((candidate) => candidate.base === base);
+    if (segment === undefined) return;
+    segment.adopted = true;
+    this.releaseRows();
+  }
+
+  /** Rows leave in log order; those of an adopted segment behind one that is not wait. The last segment stays. */
+  private releaseRows(): void {
+    while (this.memory.length > 1 && this.memory[0].adopted) {
+      this.memory.shift();
+      this.rows.releaseBefore(this.memory[0].firstRow);
+    }
+  }
+
+  private async putAway(replaced: AdoptedSidecar): Promise<void> {
+    await this.pidDirectory.remove(replaced.sidecar);
+    await this.idDirectory.remove(replaced.sidecar);
+    await replaced.sidecar.retire();
+  }
+
+  private async removeUnused(base: LogAddress, adopted: AdoptedSidecar): Promise<void> {
+    if (adopted.blocks || adopted.ids) return;
+    this.sidecars.delete(base);
+    await adopted.sidecar.retire();
+    await this.disk.remove(sidecarPath(base));
+    await this.disk.syncFolder(segmentFolder);
+  }
+
+  private change<Result>(work: () => Promise<Result>): Promise<Result> {
+    const result = this.lastChange.then(work);
+    // The caller gets the error; the next change does not depend on it.
+    this.lastChange = result.catch(() => undefined);
+    return result;
+  }
+}
+
+/** Passes blocks on and keeps the place of the first one. */
+class FirstBlock implements BlockSink {
+  location: BlockLocation | undefined;
+  private readonly next: Remembered;
+
+  constructor(next: Remembered) {
+    this.next = next;
+  }
+
+  take(pid: number, firstOffset: number, count: number, stampUs: number, address: LogAddress, length: number): void {
+    this.location ??= { address, length, firstOffset, stampUs };
+    this.next.take(pid, firstOffset, count, stampUs, address, length);
+  }
+}

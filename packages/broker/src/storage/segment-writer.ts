@@ -1,0 +1,110 @@
+/**
+ * Writes the last segment, and makes new ones.
+ *
+ *   zeros are written to spare.tmp, in steps, each synced      while the segment before it fills (`prepare`)
+ *   header and first entries are written into it, synced       `begin`, `write`, `sync`
+ *   it gets its name <base>.seg, the folder is synced          `sync`
+ *
+ * So a file with a segment's name always has a synced header, and everything before its base was synced earlier: the
+ * caller syncs one segment before it begins the next. Because the zeros are already on disk, a sync writes data and no
+ * metadata (measured on ext4: 0.11 to 0.15 ms against 0.18 to 0.20 ms for a file that grows). Sealing needs no work: a
+ * segment takes entries until it holds segmentBytes, so the zeros are used up; where they are not (the option was made
+ * smaller), readers stop at the next segment's base.
+ *
+ * Calls must not overlap, but for `prepare`, which works in the background.
+ */
+import type { Disk, DiskFile, LogAddress } from '../ports/mod.ts';
+import type { LogOptions } from './log-options.ts';
+import { segmentFolder, segmentPath, spareSegmentPath } from './segment-format.ts';
+
+export class SegmentWriter {
+  readonly #disk: Disk;
+  readonly #options: Pick<LogOptions, 'segmentBytes' | 'zeroStepBytes'>;
+  #file: DiskFile | null = null;
+  #base: LogAddress = 0;
+  /** The segment still lies in spare.tmp. */
+  #unnamed = false;
+  /** The next file, or the error that making it ended with. */
+  #spare: Promise<DiskFile | Error> | null = null;
+  #stopping = false;
+
+  constructor(disk: Disk, options: Pick<LogOptions, 'segmentBytes' | 'zeroStepBytes'>) {
+    this.#disk = disk;
+    this.#options = options;
+  }
+
+  /** Continues a segment that exists. */
+  async resume(base: LogAddress): Promise<void> {
+    this.#file = await this.#disk.open(segmentPath(base), 'write');
+    this.#base = base;
+  }
+
+  /** Starts making the next file unless that was done. Fails later, in `begin`. */
+  prepare(): void {
+    this.#spare ??= this.#makeSpare().catch((error: Error) => error);
+  }
+
+  /** Turns to a new segment. Its first bytes must be its header. What was written to the one before must be synced. */
+  async begin(base: LogAddress): Promise<void> {
+    await this.#closeFile();
+    // What was prepared in the background may have failed for a reason that has passed, such as a full disk: try again.
+    let spare = this.#spare === null ? null : await this.#spare;
+    if (spare === null || spare instanceof Error) spare = await this.#makeSpare();
+    this.#spare = null;
+    this.#file = spare;
+    this.#base = base;
+    this.#unnamed = true;
+  }
+
+  /** Writes bytes whose first one has this address into the segment. */
+  async write(bytes: Uint8Array, address: LogAddress): Promise<void> {
+    await this.#open().write(bytes, address - this.#base);
+  }
+
+  /** Makes durable what was written, and the segment itself when it is new. */
+  async sync(): Promise<void> {
+    await this.#open().sync();
+    if (!this.#unnamed) return;
+    await this.#disk.rename(spareSegmentPath, segmentPath(this.#base));
+    await this.#disk.syncFolder(segmentFolder);
+    this.#unnamed = false;
+  }
+
+  /** Closes the files; an unused spare is removed. */
+  async close(): Promise<void> {
+    this.#stopping = true;
+    const spare = this.#spare === null ? null : await this.#spare;
+    this.#spare = null;
+    await this.#closeFile();
+    if (spare === null || spare instanceof Error) return;
+    await spare.close();
+    await this.#disk.remove(spareSegmentPath);
+  }
+
+  #open(): DiskFile {
+    if (this.#file === null) throw new Error('no segment is being written');
+    return this.#file;
+  }
+
+  async #closeFile(): Promise<void> {
+    const file = this.#file;
+    this.#file = null;
+    if (file !== null) await file.close();
+  }
+
+  async #makeSpare(): Promise<DiskFile> {
+    const { segmentBytes, zeroStepBytes } = this.#options;
+    const file = await this.#disk.open(spareSegmentPath, 'create');
+    try {
+      const zeros = new Uint8Array(Math.min(zeroStepBytes, segmentBytes));
+      for (let at = 0; at < segmentBytes && !this.#stopping; at += zeros.length) {
+        await file.write(zeros.subarray(0, Math.min(zeros.length, segmentBytes - at)), at);
+        await file.sync();
+      }
+      return file;
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }
+}

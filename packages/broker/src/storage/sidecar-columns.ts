@@ -1,0 +1,111 @@
+/** The blocks and ids of one segment as columns, collected entry by entry for its sidecar. */
+import { block, entryHeader, readU64, recordHeaderBytes, recordType } from '../codec/format.ts';
+import type { EntryHeader, LogAddress } from '../ports/mod.ts';
+import { assertStorage } from './index-assert.ts';
+
+const firstCapacity = 1024;
+/** Distances from a segment's base are stored in 32 bits. */
+const segmentSpanMax = 2 ** 32;
+
+export class SegmentColumns {
+  readonly base: LogAddress;
+  /** Address behind the last entry seen. */
+  end: LogAddress;
+
+  blockCount = 0;
+  pids = new Float64Array(firstCapacity);
+  firstOffsets = new Float64Array(firstCapacity);
+  stamps = new Float64Array(firstCapacity);
+  /** Address minus `base`. */
+  distances = new Uint32Array(firstCapacity);
+  lengths = new Uint32Array(firstCapacity);
+  counts = new Uint32Array(firstCapacity);
+
+  idCount = 0;
+  hashHighs = new Uint32Array(firstCapacity);
+  hashLows = new Uint32Array(firstCapacity);
+  /** Row of the id's block in the columns above. */
+  idBlocks = new Uint32Array(firstCapacity);
+  idIndexes = new Uint32Array(firstCapacity);
+
+  constructor(base: LogAddress) {
+    this.base = base;
+    this.end = base;
+  }
+
+  /** Takes in the block records in bytes[from, to), which are the records of one entry. Other records are passed over. */
+  addEntry(header: EntryHeader, bytes: Uint8Array, view: DataView, from: number, to: number): void {
+    const shift = header.address + entryHeader.bytes - from;
+    let at = from;
+    while (at < to) {
+      const length = to - at < recordHeaderBytes ? 0 : view.getUint32(at, true);
+      assertStorage(
+        length >= recordHeaderBytes && length <= to - at,
+        `a record at address ${shift + at} has an impossible length`,
+      );
+      if (bytes[at + 4] === recordType.block) this.addBlock(view, at, length, shift + at);
+      at += length;
+    }
+    this.end = header.address + header.length;
+  }
+
+  private addBlock(view: DataView, at: number, length: number, address: LogAddress): void {
+    const distance = address - this.base;
+    assertStorage(distance >= 0 && distance < segmentSpanMax, `the block at ${address} is out of its segment's range`);
+    const count = length < block.headerBytes ? 0 : view.getUint32(at + block.countAt, true);
+    assertStorage(
+      count >= 1 && block.tableAt + count * block.rowBytes <= length,
+      `the block at ${address} announces ${count} records in ${length} bytes`,
+    );
+    const row = this.blockCount;
+    if (row === this.pids.length) this.growBlocks();
+    this.pids[row] = readU64(view, at + block.pidAt);
+    this.firstOffsets[row] = readU64(view, at + block.firstOffsetAt);
+    this.stamps[row] = readU64(view, at + block.stampAt);
+    this.distances[row] = distance;
+    this.lengths[row] = length;
+    this.counts[row] = count;
+    this.blockCount++;
+    for (let index = 0; index < count; index++) {
+      const entry = at + block.tableAt + index * block.rowBytes;
+      const high = view.getUint32(entry + 4, true);
+      const low = view.getUint32(entry + 8, true);
+      if (high === 0 && low === 0) continue;
+      const id = this.idCount;
+      if (id === this.hashHighs.length) this.growIds();
+      this.hashHighs[id] = high;
+      this.hashLows[id] = low;
+      this.idBlocks[id] = row;
+      this.idIndexes[id] = index;
+      this.idCount++;
+    }
+  }
+
+  private growBlocks(): void {
+    this.pids = longerFloats(this.pids);
+    this.firstOffsets = longerFloats(this.firstOffsets);
+    this.stamps = longerFloats(this.stamps);
+    this.distances = longerWords(this.distances);
+    this.lengths = longerWords(this.lengths);
+    this.counts = longerWords(this.counts);
+  }
+
+  private growIds(): void {
+    this.hashHighs = longerWords(this.hashHighs);
+    this.hashLows = longerWords(this.hashLows);
+    this.idBlocks = longerWords(this.idBlocks);
+    this.idIndexes = longerWords(this.idIndexes);
+  }
+}
+
+function longerFloats(column: Float64Array): Float64Array<ArrayBuffer> {
+  const longer = new Float64Array(column.length * 2);
+  longer.set(column);
+  return longer;
+}
+
+function longerWords(column: Uint32Array): Uint32Array<ArrayBuffer> {
+  const longer = new Uint32Array(column.length * 2);
+  longer.set(column);
+  return longer;
+}

@@ -1,0 +1,106 @@
+/**
+ * `Background` on a worker thread. The thread is started for the first job and ended when there has been none for a
+ * while, so that an idle broker does not keep the memory of a snapshot's state.
+ */
+import { Worker } from 'node:worker_threads';
+import type { Background, BuiltSnapshot } from './ports/mod.ts';
+
+export type Job =
+  | { readonly number: number; readonly kind: 'index'; readonly base: number }
+  | { readonly number: number; readonly kind: 'snapshot'; readonly throughSequence: number };
+
+export interface JobAnswer {
+  readonly number: number;
+  readonly built?: BuiltSnapshot | null;
+  readonly warnings?: readonly string[];
+  readonly error?: { readonly message: string; readonly code?: string };
+}
+
+interface Waiting {
+  resolve(answer: JobAnswer): void;
+  reject(error: Error): void;
+}
+
+const idleMs = 2000;
+
+export class WorkerBackground implements Background {
+  readonly #location: string;
+  readonly #warn: (text: string) => void;
+  #worker: Worker | null = null;
+  #nextNumber = 1;
+  readonly #waiting = new Map<number, Waiting>();
+  #idleTimer: NodeJS.Timeout | null = null;
+  #closed = false;
+
+  /** @param location the data folder. */
+  constructor(location: string, warn: (text: string) => void) {
+    this.#location = location;
+    this.#warn = warn;
+  }
+
+  async buildSegmentIndex(base: number): Promise<void> {
+    await this.#run({ number: this.#nextNumber++, kind: 'index', base });
+  }
+
+  async buildSnapshot(throughSequence: number): Promise<BuiltSnapshot> {
+    const answer = await this.#run({ number: this.#nextNumber++, kind: 'snapshot', throughSequence });
+    for (const text of answer.warnings ?? []) this.#warn(text);
+    if (answer.built === undefined || answer.built === null) throw new Error('the worker built no snapshot');
+    return answer.built;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const worker = this.#end();
+    this.#rejectAll(new Error('background work was stopped'));
+    await worker?.terminate();
+  }
+
+  #run(job: Job): Promise<JobAnswer> {
+    if (this.#closed) return Promise.reject(new Error('background work was stopped'));
+    const worker = this.#worker ?? this.#start();
+    if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(job.number, { resolve, reject });
+      worker.postMessage(job);
+    });
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL('./background-worker.js', import.meta.url), {
+      workerData: { location: this.#location },
+    });
+    worker.unref();
+    worker.on('message', (answer: JobAnswer) => this.#answered(answer));
+    const failed = (error: Error): void => {
+      if (this.#worker !== worker) return;
+      this.#end();
+      this.#rejectAll(error);
+    };
+    worker.on('error', failed);
+    worker.on('exit', (code) => failed(new Error(`the background worker ended with code ${code}`)));
+    this.#worker = worker;
+    return worker;
+  }
+
+  #answered(answer: JobAnswer): void {
+    const waiting = this.#waiting.get(answer.number);
+    this.#waiting.delete(answer.number);
+    if (answer.error === undefined) waiting?.resolve(answer);
+    else waiting?.reject(Object.assign(new Error(answer.error.message), answer.error));
+    if (this.#waiting.size > 0) return;
+    this.#idleTimer = setTimeout(() => void this.#end()?.terminate(), idleMs).unref();
+  }
+
+  #rejectAll(error: Error): void {
+    for (const waiting of this.#waiting.values()) waiting.reject(error);
+    this.#waiting.clear();
+  }
+
+  #end(): Worker | null {
+    const worker = this.#worker;
+    this.#worker = null;
+    if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
+    return worker;
+  }
+}

@@ -1,0 +1,34 @@
+/** `@lanemq/client`: push, pop, consume and settle messages of a LaneMQ broker, from Node 20 and from browsers. */
+export type {
+  AckContext,
+  AckOutcome,
+  ConfigureSettings,
+  DeadLetterFilter,
+  PopOptions,
+  PushItem,
+  QueueOptionChanges,
+} from './calls.ts';
+export { LaneClient } from './client.ts';
+export type { BatchHandler, ConsumeOptions, MessageHandler } from './consumer.ts';
+export {
+  type ClientErrorCode,
+  clientErrorTable,
+  LaneError,
+  type LaneErrorCode,
+  type LaneErrorFacts,
+} from './errors.ts';
+export { LaneQueue } from './queue.ts';
+export { newTransactionId } from './transaction-id.ts';
+export type { LaneClientOptions, Retry429Options } from './transport.ts';
+export type {
+  AckResult,
+  AckStatus,
+  DeadLetter,
+  DeadLetterPage,
+  ExtendResult,
+  Message,
+  PushResult,
+  QueueConfiguration,
+  QueueDeletion,
+  QueueRow,
+} from './wire.ts';

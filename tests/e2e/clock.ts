@@ -1,0 +1,34 @@
+/** Real time for tests whose subject is real time: leases, holds, windows and waits. */
+
+/** Resolves after `ms` of real time. */
+export function passed(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}
+
+/** The result of `work` and how many milliseconds it took. */
+export async function timed<Result>(work: Promise<Result>): Promise<{ result: Result; tookMs: number }> {
+  const startedAt = performance.now();
+  const result = await work;
+  return { result, tookMs: performance.now() - startedAt };
+}
+
+/** Whether `work` is still unanswered after `ms`. */
+export async function isOpenAfter(work: Promise<unknown>, ms: number): Promise<boolean> {
+  const open = Symbol('open');
+  const first = await Promise.race([work.catch(() => undefined), passed(ms).then(() => open)]);
+  return first === open;
+}
+
+/**
+ * Calls `look` until it answers true, and fails with `what` after `timeoutMs`. For facts that a broker publishes
+ * without an event to wait for, such as a counter of its metrics.
+ */
+export async function eventually(look: () => Promise<boolean>, timeoutMs: number, what: string): Promise<void> {
+  const endMs = performance.now() + timeoutMs;
+  while (!(await look())) {
+    if (performance.now() > endMs) throw new Error(`not within ${timeoutMs} ms: ${what}`);
+    await passed(20);
+  }
+}
