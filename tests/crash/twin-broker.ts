@@ -18,7 +18,7 @@ export const plantedFaults = [
   'a crash forgets dead letters',
   'a crash forgets options',
   'a crash forgets registrations',
-  'an expired lease still counts',
+  'an ended lease still counts',
   'a lease does not keep others out',
   'a failed message is passed over',
   'a batch ack settles what lies above a failure',
@@ -115,8 +115,8 @@ interface AckAnswer {
 const leaseError = 'invalid or expired lease';
 const staleError = 'transaction is unresolvable, already committed, or acknowledgment is stale';
 const pollMs = 5;
-const callMsMax = 9;
-const refusedInThousand = 5;
+const callMsMax = 4;
+const refusedPercent = 3;
 
 export class TwinBroker implements Requester {
   readonly #random: SeededRandom;
@@ -212,7 +212,7 @@ export class TwinBroker implements Requester {
   }
 
   #push(items: readonly PushLine[]): unknown {
-    const refused = this.#random.integer(1000) < refusedInThousand;
+    const refused = this.#random.chance(refusedPercent);
     if (refused && this.#fault !== 'a refused push is stored') return refusal;
     const stamps = new Map<Partition, number>();
     const answers = items.map((item) => {
@@ -286,7 +286,7 @@ export class TwinBroker implements Requester {
   }
 
   #leaseHolds(): boolean {
-    return this.#fault !== 'a lease does not keep others out' || !this.#random.chance(10);
+    return this.#fault !== 'a lease does not keep others out' || this.#random.chance(50);
   }
 
   #claim(cursor: Cursor, from: number, to: number, leaseId: string, leaseMs: number): number {
@@ -355,10 +355,8 @@ export class TwinBroker implements Requester {
     const partition = this.#partitions[Number(partitionId)];
     const cursor = partition.cursors.get(group);
     if (cursor === undefined) return;
-    const live =
-      cursor.lease !== null &&
-      (cursor.lease.expiresAtMs >= Date.now() || this.#fault === 'an expired lease still counts');
-    if (leaseId !== null && !(live && cursor.lease?.id === leaseId)) {
+    const isLive = cursor.lease !== null && cursor.lease.expiresAtMs >= Date.now() && cursor.lease.id === leaseId;
+    if (leaseId !== null && !isLive && this.#fault !== 'an ended lease still counts') {
       for (const index of indexes) this.#answerWithoutLease(cursor, partition, lines[index], answers[index]);
       return;
     }
@@ -416,7 +414,7 @@ export class TwinBroker implements Requester {
     const strongest = strongestAt(items, signal);
     const limit = queue.options.retryLimit ?? 3;
     const isSpent = cursor.retryCount >= limit;
-    if (this.#fault === 'a failed message is passed over' && this.#random.chance(20)) {
+    if (this.#fault === 'a failed message is passed over' && this.#random.chance(60)) {
       this.#release(cursor, signal);
       return;
     }

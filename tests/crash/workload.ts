@@ -58,6 +58,7 @@ export class Workload {
   readonly #calls: AuditedClient;
   readonly #options: WorkloadOptions;
   readonly #queues: readonly QueuePlan[];
+  readonly #wrongCounts: string[] = [];
   #idsGiven = 0;
 
   constructor(options: WorkloadOptions) {
@@ -230,7 +231,7 @@ export class Workload {
     await Promise.all(this.#queues.flatMap((queue) => groups.map((group) => this.#drain(queue, group, quietMs))));
     await Promise.all(this.#queues.map((queue) => this.#drain(queue, reader, 1500)));
     for (const queue of this.#queues) await this.#noteLists(queue);
-    const findings = [...this.faults, ...this.auditor.audit()];
+    const findings = [...this.faults, ...this.auditor.audit(), ...this.#wrongCounts];
     const story = findings.length === 0 ? [] : this.#storyOf(findings);
     assert.equal(findings.length, 0, [...findings, ...story].join('\n'));
   }
@@ -280,13 +281,10 @@ export class Workload {
     this.auditor.noteOption(queue.name, markerOption, detail.options.retentionSeconds, beganAtMs);
     const { messages } = detail;
     const expected = { total: this.auditor.recordCount(queue.name), pending: 0, processing: 0, deadLetter: total };
-    const shown = {
-      total: messages.total,
-      pending: messages.pending,
-      processing: messages.processing,
-      deadLetter: messages.deadLetter,
-    };
-    assert.deepEqual(shown, expected, `the counts of ${queue.name}`);
+    for (const [name, count] of Object.entries(expected)) {
+      const shown = messages[name as keyof typeof expected];
+      if (shown !== count) this.#wrongCounts.push(`counts: ${queue.name} shows ${shown} as ${name}, and has ${count}`);
+    }
   }
 
   #storyOf(findings: readonly string[]): string[] {

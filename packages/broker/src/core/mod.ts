@@ -13,7 +13,7 @@ export {
   type NeedsLoad,
   needsLoad,
 } from './decision.ts';
-export { type BrokerIdentity, type IdParts, idIndexMax, idText, idTextLength, parseId, writeId } from './ids.ts';
+export { type BrokerIdentity, type IdParts, idIndexMax, idText, idTextLength, parseId, partitionIdIndex, queueIdIndex, writeId } from './ids.ts';
 export { decideExtend } from './lease.ts';
 export {
   type AckOutcome,

@@ -303,13 +303,13 @@ export class PushDecider {
       size += slices[s + pushSlice.payloadEnd] - slices[s + pushSlice.payloadStart] + 16;
       if (slices[s + pushSlice.idStart] >= 0) size += slices[s + pushSlice.idEnd] - slices[s + pushSlice.idStart];
     }
-    if (size > this.#appendBytesMax || fresh > idIndexMax) {
+    if (size > this.#appendBytesMax || fresh >= idIndexMax) {
       for (let i = 0; i < collected; i++) {
         const item = this.#numbers[i];
         outcome.statuses[item] = itemStatus.error;
         outcome.offsets[item] = -1;
         outcome.stamps[item] = nowUs;
-        outcome.indexes[item] = item & idIndexMax;
+        outcome.indexes[item] = item % idIndexMax;
       }
       return;
     }

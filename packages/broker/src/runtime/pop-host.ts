@@ -1,5 +1,5 @@
 import type { Hasher } from '../codec/mod.ts';
-import type { DecisionContext, MissingRow } from '../core/mod.ts';
+import type { DecisionContext, MissingRow, PopOutcome } from '../core/mod.ts';
 import type { Scheduler } from '../ports/mod.ts';
 import type { PopRequest } from './engine.ts';
 import type { Operation } from './operations.ts';
@@ -14,6 +14,7 @@ export interface PopHost {
   submit(operation: Operation): void;
   /** Reads the next blocks of rows; then gives the rows back and submits `then` again. */
   loadRows(rows: readonly MissingRow[], then: Operation | null): void;
+  countDelivered(outcome: PopOutcome): void;
   handBack(leaseStamp: number): void;
   /** How long a waiting pop that just arrived is to collect; 0 when its batch is already there. */
   collectMs(request: PopRequest): number;

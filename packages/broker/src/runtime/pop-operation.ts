@@ -126,6 +126,7 @@ export class PopOperation implements Operation, Waiter {
   #answer(decision: PopDecision): 'done' {
     this.#leaseStamp = decision.outcome.leaseStamp;
     this.#phase = 'answered';
+    this.#host.countDelivered(decision.outcome);
     this.#reply.encode(decision.outcome);
     return 'done';
   }

@@ -1,5 +1,14 @@
 /** Builds the answers of the read routes from the state. */
-import { type BrokerState, defaultGroup, idText, type Queue, type Schedule, type Subscription } from '../core/mod.ts';
+import {
+  type BrokerState,
+  defaultGroup,
+  idText,
+  partitionIdIndex,
+  type Queue,
+  queueIdIndex,
+  type Schedule,
+  type Subscription,
+} from '../core/mod.ts';
 import { utf8Text } from './text.ts';
 import type { MessageCounts, PartitionDetail, QueueDetail, QueueSummary } from './views.ts';
 
@@ -8,11 +17,11 @@ export const partitionsListedMax = 1000;
 
 /** Ids of queues and partitions as text: their numbers, masked like message ids. */
 export function queueId(state: BrokerState, queue: Queue): string {
-  return idText(state.identity, queue.createdAtUs, queue.number, 0);
+  return idText(state.identity, queue.createdAtUs, queue.number, queueIdIndex);
 }
 
 export function partitionId(state: BrokerState, lane: number): string {
-  return idText(state.identity, state.partitions.createdAtUs[lane], state.partitions.pid[lane], 0);
+  return idText(state.identity, state.partitions.createdAtUs[lane], state.partitions.pid[lane], partitionIdIndex);
 }
 
 /** The group by which a queue's pending messages are counted: the worst named one, else queue mode. */

@@ -22,6 +22,7 @@ import {
   decideExtend,
   type ExtendOutcome,
   idText,
+  itemStatus,
   type MissingRow,
   type PopOutcome,
   PushDecider,
@@ -193,10 +194,17 @@ export class Shard implements Engine, PopHost {
         if ('ok' in ready) return ready;
         hashPushItems(ready, this.#store.hasher);
         const outcome = this.#pushDecider.decide(this.#context, ready, this.#encryptedQueues);
-        if (outcome.ok === true) this.#counters.pushedRecords += outcome.count;
+        if (outcome.ok === true) this.#countPushed(outcome);
         return outcome;
       }, reply),
     );
+  }
+
+  #countPushed(outcome: PushOutcome): void {
+    for (let item = 0; item < outcome.count; item++) {
+      if (outcome.statuses[item] === itemStatus.queued) this.#counters.pushedRecords++;
+      else if (outcome.statuses[item] === itemStatus.duplicate) this.#counters.duplicates++;
+    }
   }
 
   #encrypted(items: PushItems): PushItems | Refusal {
@@ -550,6 +558,12 @@ export class Shard implements Engine, PopHost {
       },
       (error: unknown) => this.#fetchFailed(access, asError(error)),
     );
+  }
+
+  countDelivered(outcome: PopOutcome): void {
+    for (const run of outcome.runs) {
+      for (const piece of run.pieces) this.#counters.deliveredRecords += piece.toIndex - piece.fromIndex;
+    }
   }
 
   handBack(leaseStamp: number): void {

@@ -52,6 +52,16 @@ export class IdTable {
     return bytes;
   }
 
+  /**
+   * Reads the slot where the search for an id begins, and does nothing with it. A search is a chain of guesses that the
+   * processor cannot run ahead of; reads in a row overlap. Touching the ids of a block first makes adding them three
+   * times as fast in a table that is larger than the cache. The result is to be used somehow, or the read may be left out.
+   */
+  touch(keyHigh: number, keyLow: number): number {
+    const part = keyHigh >>> (32 - partBits);
+    return this.parts[part][homeSlot(keyLow >>> 0, this.slots[part]) * fields + 2];
+  }
+
   /** Adds a record's id, or lets it take the place of an older record of the partition with the same id. */
   add(pid: number, keyHigh: number, keyLow: number, ordinal: number): void {
     const part = keyHigh >>> (32 - partBits);
