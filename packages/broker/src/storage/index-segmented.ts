@@ -44,9 +44,6 @@ const optionTable = {
   openSidecarsMax: { default: 128, min: 1 },
 } as const;
 
-/** From this many records on, the ids of a block are touched before they are added. */
-const idsTouchedMin = 4;
-
 function indexOptions(given: IndexOptions): Required<IndexOptions> {
   const result: Record<string, number> = {};
   for (const [name, bounds] of Object.entries(optionTable)) {
@@ -139,8 +136,6 @@ export class SegmentedIndex implements RecordIndex {
   private readonly remembered: Remembered;
   private readonly found: CountedBlock = { address: 0, length: 0, firstOffset: 0, stampUs: 0, count: 0 };
   private readonly foundId: FoundId = { offset: 0, stampUs: 0 };
-  /** Where the reads of `IdTable.touch` end up. Means nothing. */
-  protected touched = 0;
   /** Changes to the set of sidecars happen one after the other. */
   private lastChange: Promise<unknown> = Promise.resolve();
 
@@ -182,14 +177,6 @@ export class SegmentedIndex implements RecordIndex {
     const keyOfPid = pidKey(pid);
     const ids = segment.ids;
     let row = at + block.tableAt;
-    if (count >= idsTouchedMin) {
-      let touched = 0;
-      for (let entry = row; entry < row + count * block.rowBytes; entry += block.rowBytes) {
-        const high = view.getUint32(entry + 4, true);
-        touched |= ids.touch(idKeyHigh(keyOfPid, high), idKeyLow(keyOfPid, view.getUint32(entry + 8, true)));
-      }
-      this.touched = touched;
-    }
     for (let index = 0; index < count; index++) {
       const high = view.getUint32(row + 4, true);
       const low = view.getUint32(row + 8, true);

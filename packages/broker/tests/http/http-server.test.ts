@@ -18,7 +18,16 @@ describe('routes', () => {
   after(() => server.close());
 
   it('answer unknown paths with the JSON 404 that names the path, inside the API and outside', async () => {
-    for (const path of ['/api/v1/nope', '/api', '/api/v1/push/x', '/health/x', '/x', '/', '//api/v1/push', '/api/v1/push/']) {
+    for (const path of [
+      '/api/v1/nope',
+      '/api',
+      '/api/v1/push/x',
+      '/health/x',
+      '/x',
+      '/',
+      '//api/v1/push',
+      '/api/v1/push/',
+    ]) {
       const answer = await ask(server.port, 'GET', `${path}?a=1`);
       assert.equal(answer.status, 404, path);
       assert.equal(answer.headers['content-type'], 'application/json');
@@ -43,10 +52,28 @@ describe('routes', () => {
   });
 
   it('give names to the engine exactly as they were meant, and reach nothing else with them', async () => {
-    for (const name of ['a/b', 'a%2Fb', 'a+b', 'a b', 'a?b#c', '..', '.', 'x/../../health', 'ü', '🚚', '"<b>\'', '\n\t:', '\u0000', '%', '*']) {
+    for (const name of [
+      'a/b',
+      'a%2Fb',
+      'a+b',
+      'a b',
+      'a?b#c',
+      '..',
+      '.',
+      'x/../../health',
+      'ü',
+      '🚚',
+      '"<b>\'',
+      '\n\t:',
+      '\u0000',
+      '%',
+      '*',
+    ]) {
       const encoded = encodeURIComponent(name);
       const client = await RawClient.open(server.port);
-      client.write(`GET /api/v1/pop/queue/${encoded}/partition/${encoded}?consumerGroup=${encoded} HTTP/1.1\r\nHost: x\r\n\r\n`);
+      client.write(
+        `GET /api/v1/pop/queue/${encoded}/partition/${encoded}?consumerGroup=${encoded} HTTP/1.1\r\nHost: x\r\n\r\n`,
+      );
       const { request, reply } = await server.engine.next('pop');
       assert.deepEqual(request.target, { kind: 'partition', queue: name, partition: name });
       assert.equal(request.group, name);
@@ -164,7 +191,10 @@ describe('routes', () => {
     assert.match(text.headers['content-type'], /^text\/plain; version=0\.0\.4/);
     const lines = text.body.trimEnd().split('\n');
     for (const line of lines) {
-      assert.match(line, /^(# HELP lanemq_\w+ .+|# TYPE lanemq_\w+ (counter|gauge)|lanemq_\w+(\{status="\d+"\})? [\d.e+]+)$/);
+      assert.match(
+        line,
+        /^(# HELP lanemq_\w+ .+|# TYPE lanemq_\w+ (counter|gauge)|lanemq_\w+(\{status="\d+"\})? [\d.e+]+)$/,
+      );
     }
     assert.ok(lines.includes('lanemq_turns_total 5') && lines.includes('lanemq_something_new 6'));
   });
@@ -294,7 +324,9 @@ describe('bodies', () => {
 
   it('are read whatever the content type says, in one piece or in many, with a length or chunked', async () => {
     const client = await RawClient.open(server.port);
-    client.write(`POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-frames\r\nContent-Length: ${oneItem.length}\r\n\r\n`);
+    client.write(
+      `POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-frames\r\nContent-Length: ${oneItem.length}\r\n\r\n`,
+    );
     for (const letter of oneItem) {
       client.write(letter);
       await new Promise((resolve) => setImmediate(resolve));
@@ -343,8 +375,17 @@ describe('bodies', () => {
   });
 
   it('are refused when they are not UTF-8', async () => {
-    for (const bytes of [[0xff, 0xfe], [0xc0, 0x80], [0xe2, 0x82], [0xed, 0xa0, 0x80]]) {
-      const body = Buffer.concat([Buffer.from('{"items":[{"queue":"q","payload":"'), Buffer.from(bytes), Buffer.from('"}]}')]);
+    for (const bytes of [
+      [0xff, 0xfe],
+      [0xc0, 0x80],
+      [0xe2, 0x82],
+      [0xed, 0xa0, 0x80],
+    ]) {
+      const body = Buffer.concat([
+        Buffer.from('{"items":[{"queue":"q","payload":"'),
+        Buffer.from(bytes),
+        Buffer.from('"}]}'),
+      ]);
       const answer = await ask(server.port, 'POST', '/api/v1/push', body);
       assert.equal(answer.status, 400);
       assert.deepEqual(JSON.parse(answer.body), { error: 'bad push body: not UTF-8', code: 'bad_body' });
@@ -396,7 +437,9 @@ describe('bodies', () => {
     client.socket.end();
     await client.closed();
     const packed = await RawClient.open(server.port);
-    packed.write('POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n');
+    packed.write(
+      'POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n',
+    );
     const bytes = gzipSync(oneItem);
     packed.write(`${bytes.length.toString(16)}\r\n`, bytes, '\r\n');
     packed.socket.end();
@@ -429,7 +472,11 @@ describe('what is not a request', () => {
     ['nonsense', 'nonsense\r\n\r\n', 400],
     ['a request without Host', 'GET /health HTTP/1.1\r\n\r\n', 400],
     ['two lengths', 'POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{', 400],
-    ['a length and chunks', 'POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n', 400],
+    [
+      'a length and chunks',
+      'POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+      400,
+    ],
     ['a bad chunk', 'POST /api/v1/push HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n', 400],
     ['a space before a colon', 'GET /health HTTP/1.1\r\nHost : x\r\n\r\n', 400],
     ['endless headers', `GET /health HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(9000)}\r\n\r\n`, 431],

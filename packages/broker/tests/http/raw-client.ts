@@ -91,7 +91,9 @@ export async function ask(
   headers: Readonly<Record<string, string>> = {},
 ): Promise<RawAnswer> {
   const client = await RawClient.open(port);
-  const lines = Object.entries({ Host: 'test', Connection: 'close', ...headers }).map(([name, value]) => `${name}: ${value}`);
+  const lines = Object.entries({ Host: 'test', Connection: 'close', ...headers }).map(
+    ([name, value]) => `${name}: ${value}`,
+  );
   const length = Buffer.byteLength(body);
   if (length > 0) lines.push(`Content-Length: ${length}`);
   client.write(`${method} ${target} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`, body);
