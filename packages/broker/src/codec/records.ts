@@ -35,7 +35,7 @@ const cursorBytesMax = cursorFixedBytes + 24 + 16 + 20 + 8 + 4;
 const partitionFixedBytes = recordHeaderBytes + 8 + 4 + 8 + 4;
 
 const textEncoder = new TextEncoder();
-const textDecoder = new TextDecoder('utf-8', { fatal: true });
+const textDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 function header(view: DataView, at: number, length: number, type: number, flags: number): void {
   view.setUint32(at, length, true);

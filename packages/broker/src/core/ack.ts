@@ -37,15 +37,7 @@ export function decideAck(
 ): AckOutcome | Refusal | NeedsLoad {
   const tooLong = nameRefusal(0, groupBytes, 'consumerGroup');
   if (tooLong !== null) return tooLong;
-  const count = items.count;
-  const outcome: AckOutcome = {
-    ok: true,
-    count,
-    errors: new Uint8Array(count),
-    leaseReleased: new Uint8Array(count),
-    deadLettered: new Uint8Array(count),
-    noop: new Uint8Array(count),
-  };
+  const outcome = emptyOutcome(items.count);
   const plans: Settlement[] = [];
   let complete = true;
   for (const target of splitTargets(items, outcome)) {
@@ -56,6 +48,30 @@ export function decideAck(
   if (!complete) return needsLoad;
   for (const plan of plans) plan.emit();
   return outcome;
+}
+
+/** Answers of the call: the same arrays each time, valid until the next decision. */
+let reused = newOutcome(64);
+
+function newOutcome(capacity: number): { -readonly [K in keyof AckOutcome]: AckOutcome[K] } {
+  return {
+    ok: true,
+    count: 0,
+    errors: new Uint8Array(capacity),
+    leaseReleased: new Uint8Array(capacity),
+    deadLettered: new Uint8Array(capacity),
+    noop: new Uint8Array(capacity),
+  };
+}
+
+function emptyOutcome(count: number): AckOutcome {
+  if (count > reused.errors.length) reused = newOutcome(count * 2);
+  reused.count = count;
+  reused.errors.fill(ackError.none, 0, count);
+  reused.leaseReleased.fill(0, 0, count);
+  reused.deadLettered.fill(0, 0, count);
+  reused.noop.fill(0, 0, count);
+  return reused;
 }
 
 function splitTargets(items: AckItems, outcome: AckOutcome): Target[] {
@@ -178,14 +194,16 @@ function resolve(
 
 /** Stamp and index of an item whose id is a message id of this partition; false when it is not one. */
 function isMessageId(context: DecisionContext, items: AckItems, item: number, pid: number): boolean {
-  const start = item === 0 ? 0 : items.ends[item - 1];
   return (
-    parseId(context.state.identity, items.bytes, start, items.ends[item], idParts) && idParts.number === pid
+    parseId(context.state.identity, items.bytes, items.ends[item], items.ends[item + 1], idParts) &&
+    idParts.number === pid
   );
 }
 
 function lookUp(context: DecisionContext, items: AckItems, item: number, span: Span): number {
   const { ids, blocks } = context;
+  // No transactionId that could be one was sent.
+  if (items.ends[item] === items.ends[item + 1]) return unresolved;
   const offset = ids.find(span.lane, span.pid, items.hashes[item * 2], items.hashes[item * 2 + 1], 0);
   if (offset !== idLookup.absent) return offset;
   if (!isMessageId(context, items, item, span.pid)) return unresolved;
@@ -206,13 +224,7 @@ let nextSameHash = new Int32Array(64);
  * Walks the records of the span and notes the first match of each item. Items are filed by the hash of their id, so that
  * a record costs one look. Returns how many were found, −1 when a block is missing.
  */
-function scan(
-  context: DecisionContext,
-  items: AckItems,
-  target: Target,
-  span: Span,
-  offsets: Float64Array,
-): number {
+function scan(context: DecisionContext, items: AckItems, target: Target, span: Span, offsets: Float64Array): number {
   const count = target.items.length;
   let size = 4;
   while (size < count * 2) size *= 2;
@@ -269,8 +281,8 @@ function scan(
 }
 
 function sameBytes(bytes: Uint8Array, from: number, to: number, items: AckItems, item: number): boolean {
-  const start = item === 0 ? 0 : items.ends[item - 1];
-  if (to - from !== items.ends[item] - start) return false;
+  const start = items.ends[item];
+  if (to - from !== items.ends[item + 1] - start) return false;
   for (let p = from, q = start; p < to; p++, q++) if (bytes[p] !== items.bytes[q]) return false;
   return true;
 }
@@ -306,8 +318,10 @@ class Settlement {
   readonly #record: CursorRecord;
   readonly #target: Target;
   readonly #outcome: AckOutcome;
-  /** Results by offset, within the span. */
+  /** Results by offset, within the span; filled only when one of them did not complete. */
   readonly #named = new Map<number, Named>();
+  /** Highest completed offset; −1 = none. */
+  #highest = -1;
   /** Offsets to file as dead letters, ascending. */
   readonly #filed: { offset: number; error: string }[] = [];
   readonly #offsets: Float64Array;
@@ -353,16 +367,27 @@ class Settlement {
         else this.#outcome.errors[item] = ackError.stale;
         return;
       }
-      const named = this.#named.get(offset);
+      if (status !== ackStatus.completed) signal = Math.min(signal, offset);
+      else if (offset > this.#highest) this.#highest = offset;
+    });
+    if (signal !== Number.POSITIVE_INFINITY) this.#name(items, committed);
+    return signal;
+  }
+
+  /** Files the results by offset. */
+  #name(items: AckItems, committed: number): void {
+    this.#target.items.forEach((item, i) => {
+      const offset = this.#offsets[i];
+      if (offset <= committed || offset > this.#spanEnd()) return;
+      const status = items.statuses[item];
       const error = items.errors[item] ?? null;
+      const named = this.#named.get(offset);
       if (named === undefined) this.#named.set(offset, { status, error });
       else {
         named.status = stronger(named.status, status);
         named.error ??= error;
       }
-      if (status !== ackStatus.completed) signal = Math.min(signal, offset);
     });
-    return signal;
   }
 
   #spanEnd(): number {
@@ -374,6 +399,8 @@ class Settlement {
 
   /** The highest completed offset below a bound, or the cursor. */
   #completedBelow(bound: number): number {
+    // Without a signal nothing was filed by offset, and nothing bounds what completed.
+    if (this.#named.size === 0) return Math.max(this.#highest, this.#record.committed);
     let highest = this.#record.committed;
     for (const [offset, named] of this.#named) {
       if (named.status === ackStatus.completed && offset < bound && offset > highest) highest = offset;
@@ -383,7 +410,7 @@ class Settlement {
 
   #settle(signal: number): void {
     const record = this.#record;
-    if (this.#named.size === 0) return;
+    if (signal === Number.POSITIVE_INFINITY && this.#highest <= record.committed) return;
     const held = record.leaseStamp !== 0;
     // Without a lease in the row there is no batch to break off: only the completed prefix counts.
     if (!held) {

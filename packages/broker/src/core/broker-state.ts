@@ -11,14 +11,14 @@ import { DeadLetters } from './dead-letters.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { PartitionTable } from './partition-table.ts';
 import { Queue, Subscription } from './queue.ts';
-import {
+import type {
   CursorRecord,
-  type DeadLetterRecord,
-  type GenesisRecord,
-  type QueueDeletedRecord,
-  type QueueRecord,
-  type RecordHandlers,
-  type SubscriptionRecord,
+  DeadLetterRecord,
+  GenesisRecord,
+  QueueDeletedRecord,
+  QueueRecord,
+  RecordHandlers,
+  SubscriptionRecord,
 } from './records.ts';
 
 export interface StateObserver {
@@ -61,7 +61,8 @@ export class BrokerState implements RecordHandlers {
 
   /** Folds an effect (a number the handler computed, not one it read) into the digest. */
   #mix(value: number): void {
-    this.digest = (Math.imul(this.digest ^ (value | 0), 0x9e3779b1) + (value > 0xffff_ffff ? value / 0x1_0000_0000 : 0)) | 0;
+    this.digest =
+      (Math.imul(this.digest ^ (value | 0), 0x9e3779b1) + (value > 0xffff_ffff ? value / 0x1_0000_0000 : 0)) | 0;
   }
 
   #seen(stampUs: number): void {

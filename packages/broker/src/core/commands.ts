@@ -48,7 +48,7 @@ export interface AckItems {
   readonly count: number;
   /** UTF-8 of all transactionIds, one behind the other. */
   readonly bytes: Uint8Array;
-  /** count + 1 positions in `bytes`. */
+  /** count + 1 positions in `bytes`: item i is [ends[i], ends[i + 1]); empty when no usable id was sent. */
   readonly ends: Int32Array;
   /** Two keyed hashes per item (high, low), filled by the runtime. */
   readonly hashes: Uint32Array;

@@ -71,7 +71,8 @@ function setOption(
         return null;
       }
       if (value < facts.min || value > facts.max) return refuse(`must be between ${facts.min} and ${facts.max}`);
-      if (name === 'retentionSinkHoldMaxSeconds' && value !== 0 && value < 60) return refuse('must be 0, or 60 or more');
+      if (name === 'retentionSinkHoldMaxSeconds' && value !== 0 && value < 60)
+        return refuse('must be 0, or 60 or more');
       break;
     }
   }

@@ -10,7 +10,7 @@
  */
 import { assert } from './assert.ts';
 import { grownFloat64, grownInt32, grownUint8, grownUint32, RowAllocator } from './columns.ts';
-import { CursorRecord } from './records.ts';
+import type { CursorRecord } from './records.ts';
 
 /** Bits of `CursorTable.flags`. */
 export const cursorBit = {

@@ -33,66 +33,97 @@ export const queueIdIndex = 0x3f_fffe;
 export const idTextLength = 36;
 
 const two32 = 0x1_0000_0000;
-const hexDigits = new Uint8Array([48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 97, 98, 99, 100, 101, 102]);
 const bytesOf = new Uint8Array(16);
 
-function fillBytes(identity: BrokerIdentity, stampUs: number, number: number, index: number): void {
-  const ms = Math.floor(stampUs / 1000);
-  const us = stampUs - ms * 1000;
-  const msHigh = Math.floor(ms / 0x1_0000);
-  const msLow = ms - msHigh * 0x1_0000;
-  const b = bytesOf;
-  b[0] = (msHigh >>> 24) & 255;
-  b[1] = (msHigh >>> 16) & 255;
-  b[2] = (msHigh >>> 8) & 255;
-  b[3] = msHigh & 255;
-  b[4] = msLow >>> 8;
-  b[5] = msLow & 255;
-  b[6] = 0x70 | (us >>> 8);
-  b[7] = us & 255;
-  const numberHigh = Math.floor(number / two32);
-  const high = (numberHigh ^ identity.saltHigh) & 255;
-  const low = ((number - numberHigh * two32) ^ identity.saltLow) >>> 0;
-  // 62 bits: high(8) low(32) index(22)
-  b[8] = 0x80 | (high >>> 2);
-  b[9] = ((high & 3) << 6) | (low >>> 26);
-  b[10] = (low >>> 18) & 255;
-  b[11] = (low >>> 10) & 255;
-  b[12] = (low >>> 2) & 255;
-  b[13] = ((low & 3) << 6) | (index >>> 16);
-  b[14] = (index >>> 8) & 255;
-  b[15] = index & 255;
+/** The two hexadecimal digits of each byte. */
+const firstDigit = new Uint8Array(256);
+const secondDigit = new Uint8Array(256);
+for (let byte = 0; byte < 256; byte++) {
+  firstDigit[byte] = byte.toString(16).padStart(2, '0').charCodeAt(0);
+  secondDigit[byte] = byte.toString(16).padStart(2, '0').charCodeAt(1);
 }
 
-/** Writes the 36 characters of an id at `at`; returns the index behind them. */
+const dash = 45;
+
+/**
+ * Writes the 36 characters of an id at `at`; returns the index behind them. Written out byte by byte: two ids are
+ * written for every message, and a loop over the sixteen bytes takes twice as long.
+ */
 export function writeId(
-  target: Uint8Array,
+  t: Uint8Array,
   at: number,
   identity: BrokerIdentity,
   stampUs: number,
   number: number,
   index: number,
 ): number {
-  fillBytes(identity, stampUs, number, index);
-  let p = at;
-  for (let i = 0; i < 16; i++) {
-    if (i === 4 || i === 6 || i === 8 || i === 10) target[p++] = 45;
-    const value = bytesOf[i];
-    target[p++] = hexDigits[value >>> 4];
-    target[p++] = hexDigits[value & 15];
-  }
-  return p;
+  const ms = Math.floor(stampUs / 1000);
+  const us = stampUs - ms * 1000;
+  const msHigh = Math.floor(ms / 0x1_0000);
+  const msLow = ms - msHigh * 0x1_0000;
+  const numberHigh = Math.floor(number / two32);
+  const high = (numberHigh ^ identity.saltHigh) & 255;
+  const low = ((number - numberHigh * two32) ^ identity.saltLow) >>> 0;
+  let b = msHigh >>> 24;
+  t[at + 0] = firstDigit[b];
+  t[at + 1] = secondDigit[b];
+  b = (msHigh >>> 16) & 255;
+  t[at + 2] = firstDigit[b];
+  t[at + 3] = secondDigit[b];
+  b = (msHigh >>> 8) & 255;
+  t[at + 4] = firstDigit[b];
+  t[at + 5] = secondDigit[b];
+  b = msHigh & 255;
+  t[at + 6] = firstDigit[b];
+  t[at + 7] = secondDigit[b];
+  t[at + 8] = dash;
+  b = msLow >>> 8;
+  t[at + 9] = firstDigit[b];
+  t[at + 10] = secondDigit[b];
+  b = msLow & 255;
+  t[at + 11] = firstDigit[b];
+  t[at + 12] = secondDigit[b];
+  t[at + 13] = dash;
+  b = 0x70 | (us >>> 8);
+  t[at + 14] = firstDigit[b];
+  t[at + 15] = secondDigit[b];
+  b = us & 255;
+  t[at + 16] = firstDigit[b];
+  t[at + 17] = secondDigit[b];
+  t[at + 18] = dash;
+  b = 0x80 | (high >>> 2);
+  t[at + 19] = firstDigit[b];
+  t[at + 20] = secondDigit[b];
+  b = ((high & 3) << 6) | (low >>> 26);
+  t[at + 21] = firstDigit[b];
+  t[at + 22] = secondDigit[b];
+  t[at + 23] = dash;
+  b = (low >>> 18) & 255;
+  t[at + 24] = firstDigit[b];
+  t[at + 25] = secondDigit[b];
+  b = (low >>> 10) & 255;
+  t[at + 26] = firstDigit[b];
+  t[at + 27] = secondDigit[b];
+  b = (low >>> 2) & 255;
+  t[at + 28] = firstDigit[b];
+  t[at + 29] = secondDigit[b];
+  b = ((low & 3) << 6) | (index >>> 16);
+  t[at + 30] = firstDigit[b];
+  t[at + 31] = secondDigit[b];
+  b = (index >>> 8) & 255;
+  t[at + 32] = firstDigit[b];
+  t[at + 33] = secondDigit[b];
+  b = index & 255;
+  t[at + 34] = firstDigit[b];
+  t[at + 35] = secondDigit[b];
+  return at + idTextLength;
 }
 
+const idCharacters = new Uint8Array(36);
+
 export function idText(identity: BrokerIdentity, stampUs: number, number: number, index: number): string {
-  fillBytes(identity, stampUs, number, index);
-  let text = '';
-  for (let i = 0; i < 16; i++) {
-    if (i === 4 || i === 6 || i === 8 || i === 10) text += '-';
-    const value = bytesOf[i];
-    text += String.fromCharCode(hexDigits[value >>> 4], hexDigits[value & 15]);
-  }
-  return text;
+  writeId(idCharacters, 0, identity, stampUs, number, index);
+  return String.fromCharCode(...idCharacters);
 }
 
 function hexValue(code: number): number {

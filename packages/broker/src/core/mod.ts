@@ -1,5 +1,5 @@
 export { decideAck } from './ack.ts';
-export { InvariantBroken, assert } from './assert.ts';
+export { assert, InvariantBroken } from './assert.ts';
 export { BrokerState, type StateObserver } from './broker-state.ts';
 export { type AckItems, type AckStatus, ackStatus, type PushItems, pushHash, pushSlice } from './commands.ts';
 export { type ConfigureCommand, decideConfigure, decideDeleteQueue } from './configure.ts';
@@ -13,7 +13,17 @@ export {
   type NeedsLoad,
   needsLoad,
 } from './decision.ts';
-export { type BrokerIdentity, type IdParts, idIndexMax, idText, idTextLength, parseId, partitionIdIndex, queueIdIndex, writeId } from './ids.ts';
+export {
+  type BrokerIdentity,
+  type IdParts,
+  idIndexMax,
+  idText,
+  idTextLength,
+  parseId,
+  partitionIdIndex,
+  queueIdIndex,
+  writeId,
+} from './ids.ts';
 export { decideExtend } from './lease.ts';
 export {
   type AckOutcome,

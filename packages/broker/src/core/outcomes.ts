@@ -11,7 +11,8 @@ export interface Refusal {
 export const itemStatus = { queued: 0, duplicate: 1, error: 2 } as const;
 
 /**
- * What became of a push. Arrays have one element per item, in input order.
+ * What became of a push. Arrays have one element per item, in input order, and may be longer than `count`. They are
+ * reused: read them while `encode` of the reply runs.
  * A message id is made of (stampUs, pid, index): see ids.ts.
  */
 export interface PushOutcome {
@@ -59,7 +60,7 @@ export interface PopOutcome {
 
 export const ackError = { none: 0, notAPartitionId: 1, noPartition: 2, lease: 3, stale: 4 } as const;
 
-/** One element per item, in input order. */
+/** One element per item, in input order; reused like those of a push. */
 export interface AckOutcome {
   readonly ok: true;
   readonly count: number;

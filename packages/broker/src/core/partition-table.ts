@@ -11,14 +11,7 @@
  * Invariants per live lane: 0 ≤ logStart ≤ nextOffset; lastStampUs rises with every append.
  */
 import { assert } from './assert.ts';
-import {
-  grownFloat64,
-  grownInt32,
-  grownUint8,
-  grownUint16,
-  grownUint32,
-  RowAllocator,
-} from './columns.ts';
+import { grownFloat64, grownInt32, grownUint8, grownUint16, grownUint32, RowAllocator } from './columns.ts';
 
 const firstCapacity = 1024;
 /** A table is doubled when more than this share of it is taken. */
@@ -176,9 +169,7 @@ export class PartitionTable {
   }
 
   #homeOf(lane: number, byName: boolean): number {
-    return byName
-      ? PartitionTable.#slotHash(this.queueNumber[lane], this.#nameHash[lane])
-      : mixPid(this.pid[lane]);
+    return byName ? PartitionTable.#slotHash(this.queueNumber[lane], this.#nameHash[lane]) : mixPid(this.pid[lane]);
   }
 
   #erase(table: Int32Array, hash: number, lane: number, byName: boolean): void {

@@ -232,12 +232,7 @@ function register(context: DecisionContext, queue: Queue, command: PopCommand): 
   return existing?.registered ? existing : subscribe(context, queue, command, true);
 }
 
-function subscribe(
-  context: DecisionContext,
-  queue: Queue,
-  command: PopCommand,
-  registered: boolean,
-): Subscription {
+function subscribe(context: DecisionContext, queue: Queue, command: PopCommand, registered: boolean): Subscription {
   const { state, journal, nowUs } = context;
   const start = requestedStart(command);
   const existing = queue.subscription(command.group);

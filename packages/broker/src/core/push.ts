@@ -11,7 +11,7 @@ import { type IdParts, idIndexMax, parseId } from './ids.ts';
 import { itemStatus, type PushOutcome, type Refusal } from './outcomes.ts';
 import type { Queue } from './queue.ts';
 
-const textDecoder = new TextDecoder();
+const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Scratch of one decider; grown to the largest push seen, within the limit on bodies. */
 export class PushDecider {
@@ -31,6 +31,8 @@ export class PushDecider {
   // Open addressing: group + 1 by partition, item + 1 by id
   #table = new Int32Array(256);
   #idTable = new Int32Array(256);
+  /** Answers of the call: the same arrays each time, valid until the next decision. */
+  #outcome = newOutcome(64);
   readonly #idParts: IdParts = { stampUs: 0, number: 0, index: 0 };
 
   /** Largest append in bytes; a group over it is answered with status `error`. */
@@ -40,19 +42,17 @@ export class PushDecider {
     this.#appendBytesMax = appendBytesMax;
   }
 
-  decide(context: DecisionContext, items: PushItems, encrypted: ReadonlySet<string>): PushOutcome | Refusal | NeedsLoad {
+  decide(
+    context: DecisionContext,
+    items: PushItems,
+    encrypted: ReadonlySet<string>,
+  ): PushOutcome | Refusal | NeedsLoad {
     const count = items.count;
-    const outcome: PushOutcome = {
-      ok: true,
-      count,
-      statuses: new Uint8Array(count),
-      offsets: new Float64Array(count),
-      pids: new Float64Array(count),
-      stamps: new Float64Array(count),
-      indexes: new Uint32Array(count),
-    };
-    if (count === 0) return outcome;
     this.#reserve(count);
+    const outcome = this.#outcome;
+    outcome.count = count;
+    outcome.statuses.fill(itemStatus.queued, 0, count);
+    if (count === 0) return outcome;
     const grouped = this.#group(context, items);
     if (typeof grouped !== 'number') return grouped;
     const complete = this.#findDuplicates(context, items, grouped, outcome);
@@ -80,6 +80,7 @@ export class PushDecider {
     this.#groupCount = new Int32Array(capacity);
     this.#groupLane = new Int32Array(capacity);
     this.#groupFresh = new Int32Array(capacity);
+    this.#outcome = newOutcome(capacity);
     this.#table = new Int32Array(capacity * 4);
     this.#idTable = new Int32Array(capacity * 4);
   }
@@ -100,7 +101,9 @@ export class PushDecider {
         continue;
       }
       if (item === 0 || !sameSlice(items, item - 1, item, pushSlice.queueStart)) {
-        queueName = textDecoder.decode(bytes.subarray(slices[s + pushSlice.queueStart], slices[s + pushSlice.queueEnd]));
+        queueName = textDecoder.decode(
+          bytes.subarray(slices[s + pushSlice.queueStart], slices[s + pushSlice.queueEnd]),
+        );
         queue = context.state.queues.get(queueName);
       }
       const partitionStart = slices[s + pushSlice.partitionStart];
@@ -308,6 +311,7 @@ export class PushDecider {
         const item = this.#numbers[i];
         outcome.statuses[item] = itemStatus.error;
         outcome.offsets[item] = -1;
+        outcome.pids[item] = 0;
         outcome.stamps[item] = nowUs;
         outcome.indexes[item] = item % idIndexMax;
       }
@@ -339,14 +343,27 @@ export class PushDecider {
     for (let item = 0; item < items.count; item++) {
       const first = this.#repeats[item];
       if (first < 0) continue;
-      outcome.statuses[item] =
-        outcome.statuses[first] === itemStatus.error ? itemStatus.error : itemStatus.duplicate;
+      outcome.statuses[item] = outcome.statuses[first] === itemStatus.error ? itemStatus.error : itemStatus.duplicate;
       outcome.offsets[item] = outcome.offsets[first];
       outcome.pids[item] = outcome.pids[first];
       outcome.stamps[item] = outcome.stamps[first];
       outcome.indexes[item] = outcome.indexes[first];
     }
   }
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+function newOutcome(capacity: number): Mutable<PushOutcome> {
+  return {
+    ok: true,
+    count: 0,
+    statuses: new Uint8Array(capacity),
+    offsets: new Float64Array(capacity),
+    pids: new Float64Array(capacity),
+    stamps: new Float64Array(capacity),
+    indexes: new Uint32Array(capacity),
+  };
 }
 
 /** Slots of the scratch tables for `count` keys: a power of two, at most half full. */

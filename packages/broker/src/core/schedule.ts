@@ -15,9 +15,10 @@
  * million steps: its backlog is walked lazily, partition by partition in creation order, as pops ask for work
  * (`backfillAt`). Partitions behind that mark have a row when they need one; those before it are left to the walk.
  */
+
+import type { BrokerState, StateObserver } from './broker-state.ts';
 import { grownInt32 } from './columns.ts';
 import { type CursorTable, cursorBit } from './cursor-table.ts';
-import type { BrokerState, StateObserver } from './broker-state.ts';
 import { Deadlines } from './deadlines.ts';
 import type { PartitionTable } from './partition-table.ts';
 import type { Queue, Subscription } from './queue.ts';
@@ -219,9 +220,7 @@ export class Schedule implements StateObserver {
     let condition: number = readiness.ready;
     let untilUs = 0;
     const placed = (cursors.flags[row] & cursorBit.placed) !== 0;
-    const wanted = placed
-      ? Math.max(cursors.committed[row] + 1, partitions.logStart[lane])
-      : partitions.logStart[lane];
+    const wanted = placed ? Math.max(cursors.committed[row] + 1, partitions.logStart[lane]) : partitions.logStart[lane];
     if (claim >= 0 && cursors.leaseStamp[claim] !== 0 && cursors.expiresAtUs[claim] >= this.nowUs) {
       condition = readiness.leased;
       untilUs = cursors.expiresAtUs[claim] + 1;
@@ -298,7 +297,11 @@ export class Schedule implements StateObserver {
         // A backlog that is only longer now changes nothing, unless the quiet time starts again.
         const condition = this.#cursors.readiness[row] & conditionMask;
         if (condition === readiness.idle || queue.windowUs > 0) this.evaluate(row);
-      } else if (subscription.registered && this.#isWalked(subscription, lane) && this.#mayHaveBacklog(subscription, lane)) {
+      } else if (
+        subscription.registered &&
+        this.#isWalked(subscription, lane) &&
+        this.#mayHaveBacklog(subscription, lane)
+      ) {
         this.evaluate(this.#state.addCursor(lane, subscription));
       } else if (subscription.registered) {
         this.#listener.subscriptionReady(subscription);

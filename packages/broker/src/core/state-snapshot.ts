@@ -39,7 +39,7 @@ const cursorFixedBytes = 8 + 4 + 1 + 3 * 8 + 4 + 8 + 4;
 const claimBytes = 3 * 8 + 1 + 4 + 8 + 4 + 8;
 
 const textEncoder = new TextEncoder();
-const textDecoder = new TextDecoder();
+const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 interface Meta {
   readonly identity: BrokerIdentity;

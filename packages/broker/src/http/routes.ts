@@ -95,24 +95,13 @@ function matches(pattern: readonly string[], segments: readonly string[]): boole
   return true;
 }
 
-/** The path and query of a request target, which may also be a whole URL. */
+/** The path and query of a request target, which may also be a whole URL. Node has refused all but ASCII in it. */
 function originForm(target: string): string {
   if (target.startsWith('/')) return target;
   const authority = /^https?:\/\/[^/?]*/i.exec(target);
   if (authority === null) return target;
   const rest = target.slice(authority[0].length);
   return rest.startsWith('/') ? rest : `/${rest}`;
-}
-
-/** Raw bytes in a target arrive as one character each; they are the UTF-8 of what was meant, or nothing is. */
-function decodeRawBytes(target: string): string | undefined {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the range is all of ASCII.
-  if (/^[\x00-\x7f]*$/.test(target)) return target;
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(target, 'latin1'));
-  } catch {
-    return undefined;
-  }
 }
 
 /** The names of the path, decoded; undefined when one is not valid percent-encoding of UTF-8. */
@@ -134,9 +123,9 @@ function decodeNames(pattern: readonly string[], segments: readonly string[]): s
   return names;
 }
 
-/** A target that does not decode names nothing, whatever its route. */
+/** A name that does not decode names nothing, whatever the route. */
 function refuseEncoding(call: Call): void {
-  const message = 'the request target is not valid percent-encoding of UTF-8';
+  const message = 'the path is not valid percent-encoding of UTF-8';
   if (call.request.url?.startsWith('/api/v1/pop')) {
     new PopExchange(call.services, call.request, call.response).refusePop(message);
   } else {
@@ -174,12 +163,7 @@ export function dispatch(services: Services, request: BrokerRequest, response: S
       return true;
     }
   }
-  const target = decodeRawBytes(originForm(url));
-  if (target === undefined) {
-    services.counters.otherRequests++;
-    refuseEncoding({ services, request, response, names: [], query: '' });
-    return true;
-  }
+  const target = originForm(url);
   const question = target.indexOf('?');
   const path = question < 0 ? target : target.slice(0, question);
   const segments = path.slice(1).split('/');

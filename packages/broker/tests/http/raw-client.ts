@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 export interface RawAnswer {
   readonly status: number;
   /** Names in lower case. */
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: ReadonlyMap<string, string>;
   readonly body: string;
 }
 
@@ -12,6 +12,7 @@ export class RawClient {
   readonly socket: Socket;
   #received = Buffer.alloc(0);
   #ended = false;
+  #isHead = false;
   #wake: () => void = () => undefined;
 
   private constructor(socket: Socket) {
@@ -38,6 +39,7 @@ export class RawClient {
   }
 
   write(...pieces: (string | Uint8Array)[]): void {
+    this.#isHead = typeof pieces[0] === 'string' && pieces[0].startsWith('HEAD ');
     for (const piece of pieces) this.socket.write(piece);
   }
 
@@ -68,13 +70,13 @@ export class RawClient {
     const end = this.#received.indexOf('\r\n\r\n');
     if (end < 0) return undefined;
     const [statusLine, ...lines] = this.#received.toString('latin1', 0, end).split('\r\n');
-    const headers: Record<string, string> = {};
+    const headers = new Map<string, string>();
     for (const line of lines) {
       const colon = line.indexOf(':');
-      headers[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim();
+      headers.set(line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim());
     }
     const bodyAt = end + 4;
-    const bodyEnd = bodyAt + Number(headers['content-length'] ?? 0);
+    const bodyEnd = bodyAt + (this.#isHead ? 0 : Number(headers.get('content-length') ?? 0));
     if (this.#received.length < bodyEnd) return undefined;
     const body = this.#received.toString('utf8', bodyAt, bodyEnd);
     this.#received = this.#received.subarray(bodyEnd);
