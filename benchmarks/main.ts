@@ -51,15 +51,27 @@ function print(text: string): void {
   process.stdout.write(`${text}\n`);
 }
 
-try {
-  const options = parseBenchOptions(
-    process.argv.slice(2),
-    cases.map((candidate) => candidate.id),
-  );
-  if (options === null) print(usage);
-  else await main(options);
-} catch (error) {
-  process.stderr.write(`bench: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
-  // Also ends a broker that is still running, and connections that still wait.
-  process.exit(1);
+/** Wrong options are the user's: their text is enough. Everything else shows where it happened. */
+function optionsOrExit(): BenchOptions | null {
+  try {
+    return parseBenchOptions(
+      process.argv.slice(2),
+      cases.map((candidate) => candidate.id),
+    );
+  } catch (error) {
+    process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+    return process.exit(2);
+  }
+}
+
+const options = optionsOrExit();
+if (options === null) print(usage);
+else {
+  try {
+    await main(options);
+  } catch (error) {
+    process.stderr.write(`bench: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+    // Also ends a broker that is still running, and connections that still wait.
+    process.exit(1);
+  }
 }

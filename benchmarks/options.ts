@@ -43,8 +43,8 @@ options
   --no-ids           send no transactionIds
   --folder DIR       where data folders are made (.bench-data)
   --json FILE        write the figures there too
-  --broker-args STR  more arguments of "lanemq serve", separated by spaces
-  --node-args STR    arguments of the broker's node, such as --cpu-prof
+  --broker-args=STR  more arguments of "lanemq serve", separated by spaces
+  --node-args=STR    arguments of the broker's node, such as --cpu-prof
 `;
 
 /** null: help was asked for. Throws an Error with a text for the user when an option is not accepted. */

@@ -19,7 +19,7 @@ const itemsPerPush = 1000;
 const popBatch = 1000;
 const popPartitions = 64;
 const leaseSeconds = 3600;
-const windowMessages = 100_000;
+const windowMessages = 20_000;
 const parkedMs = 100;
 /** Prime to every number of partitions that is not its multiple, so that a connection visits all of its own. */
 const stride = 7919;

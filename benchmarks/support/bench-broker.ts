@@ -52,8 +52,8 @@ export class BenchBroker {
     const seconds = (performance.now() - startedAtMs) / 1000;
     const load = process.cpuUsage(loadBefore);
     const usage = processUsage(this.#child.pid);
-    const fsyncs = (await this.metrics()).get('fsyncs');
-    const fsyncsBefore = metricsBefore.get('fsyncs');
+    const fsyncs = (await this.metrics()).get('syncs');
+    const fsyncsBefore = metricsBefore.get('syncs');
     const brokerCpuUs = usage.cpuUs - usageBefore.cpuUs;
     return {
       phase: name,

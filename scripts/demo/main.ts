@@ -22,7 +22,7 @@ const bereavedGroup = 'search-index';
 const retryLimit = 3;
 const workerBatch = 50;
 const workerLeaseSeconds = 60;
-const victimLeaseSeconds = 2;
+const victimLeaseSeconds = 3;
 /** A run that handles nothing for so long has lost something. */
 const stallMsMax = 30_000;
 

@@ -65,7 +65,7 @@ export function printNextSteps(options: {
   }
   const partition = encodeURIComponent(options.partition);
   print('');
-  print('and try, in another terminal,');
+  print('Then try, in another terminal:');
   print('');
   print(`  curl ${base}/health`);
   print(`  curl ${base}/api/v1/resources/queues`);

@@ -10,9 +10,10 @@
  */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { BrokerProcess } from '../e2e/broker-process.ts';
+import type { BrokerProcess } from '../e2e/broker-process.ts';
 import { passed } from '../e2e/clock.ts';
 import { chooseCount, chooseSeed, SeededRandom } from './seeded-random.ts';
+import { serving } from './serving.ts';
 import { Workload } from './workload.ts';
 
 const rounds = chooseCount('LANEMQ_CRASH_ROUNDS', 10);
@@ -61,36 +62,29 @@ interface CrashPlan {
 async function crashUnderLoad(context: TestContext, random: SeededRandom, plan: CrashPlan): Promise<void> {
   const args = storageArgs(random);
   context.diagnostic(`${args.join(' ')}; repeat with: ${repeat}`);
-  const broker = await BrokerProcess.start({ args });
-  const gate = new UpGate();
   const payloadBytesMax = random.pick([400, 3000, 60_000]);
-  const workload = new Workload({
-    client: broker.client,
-    random,
-    whenUp: gate.whenUp,
-    prefix: '',
-    payloadBytesMax,
-    leaseSecondsMax: 3,
-  });
-  const stop = new AbortController();
-  try {
+  const use = async (broker: BrokerProcess): Promise<void> => {
+    const gate = new UpGate();
+    const workload = new Workload({
+      client: broker.client,
+      random,
+      whenUp: gate.whenUp,
+      prefix: '',
+      payloadBytesMax,
+      leaseSecondsMax: 3,
+    });
     await workload.setUp();
+    const stop = new AbortController();
     const load = workload.run(plan.clients, stop.signal);
-    const killer = async (): Promise<void> => {
+    try {
       for (let kill = 0; kill < plan.kills && workload.faults.length === 0; kill++) {
         await passed(random.between(plan.lifeMs[0], plan.lifeMs[1]));
         gate.close();
         await broker.kill();
-        while (random.chance(plan.startKillPercent)) {
-          const exit = await broker.launchToExit(random.integer(plan.startKillMs));
-          assert.equal(exit.signal, 'SIGKILL', `a start after a kill failed by itself:\n${exit.output}`);
-        }
+        while (random.chance(plan.startKillPercent)) await killWhileStarting(broker, random.integer(plan.startKillMs));
         await broker.launch();
         gate.open();
       }
-    };
-    try {
-      await killer();
     } finally {
       stop.abort();
       gate.open();
@@ -100,13 +94,13 @@ async function crashUnderLoad(context: TestContext, random: SeededRandom, plan: 
     const counts = workload.auditor.counts();
     context.diagnostic(JSON.stringify(counts));
     assert.ok(counts.records > 0 && counts.runs > 0 && counts.acks > 0, 'the load did something');
-    await broker.dispose();
-  } catch (error) {
-    // The data folder stays, for whoever looks for the reason.
-    await broker.kill().catch(() => undefined);
-    const where = `repeat with: ${repeat}\ndata folder: ${broker.dataFolder}\n${broker.output.slice(-3000)}`;
-    throw new Error(`${(error as Error).message}\n${where}`, { cause: error });
-  }
+  };
+  await serving({ args }, use, `repeat with: ${repeat}`);
+}
+
+async function killWhileStarting(broker: BrokerProcess, afterMs: number): Promise<void> {
+  const exit = await broker.launchToExit(afterMs);
+  assert.equal(exit.signal, 'SIGKILL', `a start after a kill failed by itself:\n${exit.output}`);
 }
 
 describe('crash', () => {

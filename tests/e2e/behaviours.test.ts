@@ -245,19 +245,23 @@ for (const defaultMode of ['new', 'all']) {
     it('delivers again what was not acked within its lease, also to a pop that was waiting already', async () => {
       const queue = freshName('q');
       await broker.client.pushAll(queue, 'a', ['a']);
+      const leasedAt = performance.now();
       const [first] = await broker.client.pop(queue, { leaseSeconds: 1 });
-      const waiting = timed(broker.client.pop(queue, { waitMs: 10_000 }));
+      const waiting = broker.client.pop(queue, { waitMs: 10_000 }).then((messages) => ({
+        messages,
+        tookMs: performance.now() - leasedAt,
+      }));
       const other = freshName('q');
       await broker.client.pushAll(other, 'b', ['b']);
       await broker.client.pop(other, { leaseSeconds: 1 });
       await passed(2000);
       assert.deepEqual(dataOf(await broker.client.pop(other)), ['b']);
-      const { result, tookMs } = await waiting;
+      const { messages, tookMs } = await waiting;
       assert.deepEqual(
-        result.map((message) => [message.id, message.deliveryAttempt]),
+        messages.map((message) => [message.id, message.deliveryAttempt]),
         [[first.id, 2]],
       );
-      assert.ok(tookMs >= 900 && tookMs <= 2000, `delivered again after ${tookMs} ms`);
+      assert.ok(tookMs >= 990 && tookMs <= 2500, `delivered again after ${tookMs} ms`);
     });
 
     // B-LSE-6

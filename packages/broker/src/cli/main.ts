@@ -1,15 +1,22 @@
 #!/usr/bin/env node
 /** The `lanemq` executable. */
 
-import { readFileSync } from 'node:fs';
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
 import { inspectDataFolder, startBroker, verifyDataFolder } from '../server.ts';
+import { version } from '../version.ts';
 import { run } from './run.ts';
 import type { Terminal } from './terminal.ts';
 
-/** The package's own file lies three folders above the compiled one. */
-function packageVersion(): string {
-  const file = new URL('../../../package.json', import.meta.url);
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
+/** A mistyped folder must not be reported as an empty log in which nothing is wrong. */
+async function requireDataFolder(folder: string): Promise<string> {
+  try {
+    await access(join(folder, 'segments'));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw Object.assign(new Error(`${folder} is no data folder: its segments cannot be opened (${code})`), { code });
+  }
+  return folder;
 }
 
 // A broker must not end because nobody reads what it prints any more.
@@ -21,10 +28,10 @@ const terminal: Terminal = {
 };
 
 const code = await run(process.argv.slice(2), process.env, terminal, {
-  version: packageVersion(),
+  version,
   startBroker,
-  inspectFolder: inspectDataFolder,
-  verifyFolder: verifyDataFolder,
+  inspectFolder: async (folder) => inspectDataFolder(await requireDataFolder(folder)),
+  verifyFolder: async (folder) => verifyDataFolder(await requireDataFolder(folder)),
 });
 // What was written must be out before the process ends, and nothing that is still open may keep it alive.
 process.stdout.write('', () => process.stderr.write('', () => process.exit(code)));

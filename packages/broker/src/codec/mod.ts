@@ -6,6 +6,7 @@ export { checkJson, JsonError, JsonScanner } from './json-scanner.ts';
 export { asciiBytes, ByteWriter } from './json-writer.ts';
 export { hashPushItems, type ScannedPush, scanPushBody } from './push-items.ts';
 export {
+  blockCount,
   isWholeBlock,
   type RecordSpace,
   readRecords,

@@ -15,8 +15,8 @@ import {
   type RecordHandlers,
   type SubscriptionRecord,
 } from '../core/mod.ts';
-import type { Hasher } from './hasher.ts';
 import { block, readU64, recordFlag, recordHeaderBytes, recordType, writeU64 } from './format.ts';
+import type { Hasher } from './hasher.ts';
 
 /** The part of a log draft the writer needs; see ports/log.ts. */
 export interface RecordSpace {
@@ -280,19 +280,26 @@ export function isWholeBlock(
   bytes: Uint8Array,
   view: DataView,
   at: number,
-  expected: { readonly pid: number; readonly firstOffset: number; readonly stampUs: number; readonly length: number },
+  length: number,
+  pid: number,
+  firstOffset: number,
+  stampUs: number,
   hasher: Hasher,
 ): boolean {
-  const length = view.getUint32(at, true);
-  if (length !== expected.length || view.getUint8(at + 4) !== recordType.block) return false;
-  if (readU64(view, at + block.pidAt) !== expected.pid) return false;
-  if (readU64(view, at + block.firstOffsetAt) !== expected.firstOffset) return false;
-  if (readU64(view, at + block.stampAt) !== expected.stampUs) return false;
+  if (view.getUint32(at, true) !== length || view.getUint8(at + 4) !== recordType.block) return false;
+  if (readU64(view, at + block.pidAt) !== pid) return false;
+  if (readU64(view, at + block.firstOffsetAt) !== firstOffset) return false;
+  if (readU64(view, at + block.stampAt) !== stampUs) return false;
   const dataAt = block.tableAt + view.getUint32(at + block.countAt, true) * block.rowBytes;
   if (dataAt > length || dataAt === block.tableAt) return false;
   if (dataAt + view.getUint32(at + dataAt - block.rowBytes, true) !== length) return false;
   hasher.checksum(bytes, at + block.tableAt, at + length);
   return hasher.low === view.getUint32(at + block.checksumAt, true);
+}
+
+/** Number of records in a block. */
+export function blockCount(view: DataView, at: number): number {
+  return view.getUint32(at + block.countAt, true);
 }
 
 /**

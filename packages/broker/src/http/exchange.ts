@@ -28,7 +28,7 @@ const overloadedSpreadSeconds = 5;
  * After an answer that closes the connection while the client may still be sending, what it sends is read and dropped
  * for this long: closing at once would reset the connection, and the client could lose the answer.
  */
-const lingerMs = 1000;
+const lingerMs = 500;
 /** … or this many bytes; then it has to wait, until the time is over. */
 const lingerBytesMax = 1024 * 1024;
 

@@ -59,7 +59,8 @@ export const refusals = {
   outcomeUnknown: {
     ok: false,
     code: 'outcome_unknown',
-    message: 'the log failed while this was being made durable: it may or may not have been done; repeating it is safe with a transactionId or a leaseId',
+    message:
+      'the log failed while this was being made durable: it may or may not have been done; repeating it is safe with a transactionId or a leaseId',
     retryAfterSeconds: 1,
   },
 } as const satisfies Record<string, Refusal>;

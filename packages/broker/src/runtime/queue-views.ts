@@ -80,12 +80,7 @@ export function summarize(
   };
 }
 
-export function describeQueue(
-  state: BrokerState,
-  schedule: Schedule,
-  queue: Queue,
-  segmentCount: number,
-): QueueDetail {
+export function describeQueue(state: BrokerState, schedule: Schedule, queue: Queue, segmentCount: number): QueueDetail {
   const partitions: PartitionDetail[] = [];
   const deadByPid = new Map<number, number>();
   if (queue.deadLetterCount > 0) {

@@ -34,14 +34,7 @@ import {
 import type { Clock, PayloadCipher, Scheduler } from '../ports/mod.ts';
 import { DraftJournal } from './draft-journal.ts';
 import { encryptItems } from './encrypt-items.ts';
-import type {
-  ConfigureRequest,
-  DeleteQueueOutcome,
-  Engine,
-  HealthReport,
-  PopRequest,
-  Reply,
-} from './engine.ts';
+import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopRequest, Reply } from './engine.ts';
 import { isRefusal, type Operation, refusals, SimpleOperation } from './operations.ts';
 import type { PopHost } from './pop-host.ts';
 import { HandBackOperation, PopOperation } from './pop-operation.ts';
@@ -543,14 +536,15 @@ export class Shard implements Engine, PopHost {
     const loads = rows.map((row) =>
       row.seekUs > 0
         ? access.fetch([{ kind: 'time', lane: row.lane, pid: row.pid, stampUs: row.seekUs }], facts)
-        : access.stage(row.lane, row.pid, row.offset, rowReadBytes),
+        : access.stage(row.lane, row.pid, row.offset, row.count, rowReadBytes),
     );
     Promise.all(loads).then(
       () => {
         if (access !== this.#access) return;
         for (const row of rows) {
           const stillThere =
-            this.#store.state.cursors.subscription[row.row] >= 0 && this.#store.state.cursors.lane[row.row] === row.lane;
+            this.#store.state.cursors.subscription[row.row] >= 0 &&
+            this.#store.state.cursors.lane[row.row] === row.lane;
           if (stillThere) schedule.giveBack(row.row);
         }
         if (then !== null && this.#fetching.delete(then)) this.submit(then);
@@ -604,7 +598,9 @@ export class Shard implements Engine, PopHost {
       (built) => {
         if (built.sequence === sequence && built.digest !== digest) {
           this.#host.fatal(
-            new Error(`the snapshot at entry ${sequence} does not agree with the live state: ${built.digest} is not ${digest}`),
+            new Error(
+              `the snapshot at entry ${sequence} does not agree with the live state: ${built.digest} is not ${digest}`,
+            ),
           );
           return;
         }

@@ -3,9 +3,9 @@
  * shard, and the decision is asked again. Fetched blocks are checked and then kept by lane until they are pushed out by
  * newer ones.
  */
-import { BlockReader, type Hasher, isWholeBlock } from '../codec/mod.ts';
+import { BlockReader, blockCount, type Hasher, isWholeBlock } from '../codec/mod.ts';
 import { type BlockPlaces, type Blocks, type BlockView, type Ids, idLookup, type Queue } from '../core/mod.ts';
-import type { BlockLocation, Log, RecordIndex } from '../ports/mod.ts';
+import type { Log, RecordIndex } from '../ports/mod.ts';
 
 /** Something a decision needs that is not in memory. */
 export type Need =
@@ -33,6 +33,8 @@ interface StagedBlock {
   readonly count: number;
   readonly bytes: Uint8Array;
   readonly view: DataView;
+  /** Index of the block in `bytes`, which other blocks share. */
+  readonly at: number;
 }
 
 interface StagedLane {
@@ -45,8 +47,14 @@ export const storeLimits = {
   /** Read ahead of one partition, once a block of it has to come from disk. */
   readAheadBytes: 4 * 1024 * 1024,
   readAheadBlocks: 1024,
-  /** All blocks that were read back and kept for the decisions that asked for them. */
-  stagedBytes: 64 * 1024 * 1024,
+  readAheadRecords: 10_000,
+  /** All blocks that were read back and kept for the decisions that asked for them, bookkeeping included. */
+  stagedBytes: 32 * 1024 * 1024,
+  /** What the bookkeeping of a staged partition and of a staged block weighs. */
+  stagedLaneBytes: 400,
+  stagedBlockBytes: 150,
+  /** Staged blocks are copied into pieces of memory of this size; a larger block gets its own. */
+  stagingBytes: 64 * 1024,
 } as const;
 
 /** A stored block is not what was written: the process must not go on serving from this folder. */
@@ -61,6 +69,9 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
   readonly #reader = new BlockReader();
   readonly #staged = new Map<number, StagedLane>();
   #stagedBytes = 0;
+  #staging = new Uint8Array(0);
+  #stagingView = new DataView(this.#staging.buffer);
+  #stagingAt = 0;
   #facts = new FetchedFacts();
   /** Needs of the decision that is being made. */
   needs: Need[] = [];
@@ -89,7 +100,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     }
     if (this.#staged.size > 0) {
       const block = this.#stagedBlock(lane, pid, offset);
-      if (block !== undefined) return this.#reader.open(block.bytes, block.view, 0);
+      if (block !== undefined) return this.#reader.open(block.bytes, block.view, block.at);
     }
     this.needs.push({ kind: 'block', lane, pid, offset });
     return undefined;
@@ -158,7 +169,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
   async #fetchOne(need: Need, facts: FetchedFacts): Promise<void> {
     switch (need.kind) {
       case 'block':
-        return this.stage(need.lane, need.pid, need.offset, storeLimits.readAheadBytes);
+        return this.stage(need.lane, need.pid, need.offset, storeLimits.readAheadRecords, storeLimits.readAheadBytes);
       case 'place': {
         const place = await this.#index.load(need.lane, need.pid, need.offset);
         if (place === undefined) throw new StoreDamage(`no block of pid ${need.pid} holds offset ${need.offset}`);
@@ -179,27 +190,30 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     }
   }
 
-  /** Reads the blocks of a lane from `offset` on, up to a number of bytes or up to what is in memory anyway. */
-  async stage(lane: number, pid: number, offset: number, bytesMax: number): Promise<void> {
+  /** Reads the blocks of a lane from `offset` on, up to a number of records and of bytes. */
+  async stage(lane: number, pid: number, offset: number, recordsMax: number, bytesMax: number): Promise<void> {
     const blocks: StagedBlock[] = [];
     let bytes = 0;
+    let weight: number = storeLimits.stagedLaneBytes;
     let next = offset;
-    while (blocks.length < storeLimits.readAheadBlocks && bytes < bytesMax) {
-      const known = this.#index.find(lane, pid, next) ?? (await this.#index.load(lane, pid, next));
-      if (known === undefined) {
+    while (blocks.length < storeLimits.readAheadBlocks && bytes < bytesMax && next < offset + recordsMax) {
+      const place = this.#index.find(lane, pid, next) ?? (await this.#index.load(lane, pid, next));
+      if (place === undefined) {
         if (blocks.length === 0) throw new StoreDamage(`no block of pid ${pid} holds offset ${next}`);
         break;
       }
-      const place: BlockLocation = { ...known };
-      if (blocks.length > 0 && this.#log.resident(place.address, place.length) !== undefined) break;
-      const block = await this.#read(pid, place);
+      // The place is read before anything else can ask the index: it is reused.
+      const { address, length, firstOffset, stampUs } = place;
+      if (this.#log.resident(address, length) === undefined) await this.#log.load(address, length);
+      const block = this.#copy(pid, address, length, firstOffset, stampUs);
       blocks.push(block);
-      bytes += block.bytes.length;
-      next = block.firstOffset + block.count;
+      bytes += length;
+      weight += length + storeLimits.stagedBlockBytes;
+      next = firstOffset + block.count;
     }
     this.#unstage(lane);
-    this.#staged.set(lane, { pid, blocks, bytes });
-    this.#stagedBytes += bytes;
+    this.#staged.set(lane, { pid, blocks, bytes: weight });
+    this.#stagedBytes += weight;
     for (const oldest of this.#staged.keys()) {
       if (this.#stagedBytes <= storeLimits.stagedBytes || oldest === lane) break;
       this.#unstage(oldest);
@@ -213,28 +227,33 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     this.#staged.delete(lane);
   }
 
-  /** A copy of one block, checked. */
-  async #read(pid: number, place: BlockLocation): Promise<StagedBlock> {
-    await this.#log.load(place.address, place.length);
-    const found = this.#log.resident(place.address, place.length);
-    if (found === undefined) throw new StoreDamage(`the log lost ${place.length} bytes at ${place.address}`);
-    const bytes = found.bytes.slice(found.at, found.at + place.length);
-    const view = new DataView(bytes.buffer);
-    if (!isWholeBlock(bytes, view, 0, { ...place, pid }, this.#hasher)) {
-      throw new StoreDamage(
-        `the block of pid ${pid} at offset ${place.firstOffset} (log address ${place.address}) is damaged`,
-      );
+  /** Copies a resident block out of the log's memory and checks that it is the one that was written. */
+  #copy(pid: number, address: number, length: number, firstOffset: number, stampUs: number): StagedBlock {
+    const found = this.#log.resident(address, length);
+    if (found === undefined) throw new StoreDamage(`the log lost ${length} bytes at ${address}`);
+    if (this.#stagingAt + length > this.#staging.length) {
+      this.#staging = new Uint8Array(Math.max(length, storeLimits.stagingBytes));
+      this.#stagingView = new DataView(this.#staging.buffer);
+      this.#stagingAt = 0;
     }
-    const reader = new BlockReader().open(bytes, view, 0);
-    return { firstOffset: reader.firstOffset, count: reader.count, bytes, view };
+    const at = this.#stagingAt;
+    this.#stagingAt += length;
+    this.#staging.set(new Uint8Array(found.bytes.buffer, found.bytes.byteOffset + found.at, length), at);
+    const view = this.#stagingView;
+    if (!isWholeBlock(this.#staging, view, at, length, pid, firstOffset, stampUs, this.#hasher)) {
+      throw new StoreDamage(`the block of pid ${pid} at offset ${firstOffset} (log address ${address}) is damaged`);
+    }
+    return { firstOffset, count: blockCount(view, at), bytes: this.#staging, view, at };
   }
 
   /** A checked copy of the block that holds an offset, whether it is in memory or not. */
   async readBlock(lane: number, pid: number, offset: number): Promise<BlockReader> {
-    const known = this.#index.find(lane, pid, offset) ?? (await this.#index.load(lane, pid, offset));
-    if (known === undefined) throw new StoreDamage(`no block of pid ${pid} holds offset ${offset}`);
-    const block = await this.#read(pid, { ...known });
-    return new BlockReader().open(block.bytes, block.view, 0);
+    const place = this.#index.find(lane, pid, offset) ?? (await this.#index.load(lane, pid, offset));
+    if (place === undefined) throw new StoreDamage(`no block of pid ${pid} holds offset ${offset}`);
+    const { address, length, firstOffset, stampUs } = place;
+    if (this.#log.resident(address, length) === undefined) await this.#log.load(address, length);
+    const block = this.#copy(pid, address, length, firstOffset, stampUs);
+    return new BlockReader().open(block.bytes, block.view, block.at);
   }
 }
 

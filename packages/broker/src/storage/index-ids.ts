@@ -7,8 +7,8 @@
  * records with the same id only the newest is kept: it is the only one that is ever an answer.
  *
  * The table consists of 64 parts that grow by half when four fifths are used, each at a time of its own: their sizes
- * start spread over the range of one growth. So no addition waits for the whole table, and the mean use stays at about
- * two thirds: 18 bytes per id, 22.5 at worst.
+ * start spread over the range of one growth. So no addition waits for the whole table, and while it grows the mean use
+ * stays at about two thirds: 18 bytes per id.
  */
 
 const partBits = 6;
@@ -93,7 +93,7 @@ export class IdTable {
     return -1;
   }
 
-  /** Slots of a part; fewer when it grew no fuller than half of that. */
+  /** Slots that the next segment's part begins with: as many as this one has, half of them when not even half were used. */
   private slotsNeeded(part: number): number {
     const slots = this.slots[part];
     const used = Math.floor(slots * usedShareMax) - this.room[part];

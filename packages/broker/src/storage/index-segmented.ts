@@ -44,6 +44,9 @@ const optionTable = {
   openSidecarsMax: { default: 128, min: 1 },
 } as const;
 
+/** Partitions whose last sidecar is known; then all are forgotten. */
+const hintsMax = 4096;
+
 function indexOptions(given: IndexOptions): Required<IndexOptions> {
   const result: Record<string, number> = {};
   for (const [name, bounds] of Object.entries(optionTable)) {
@@ -134,6 +137,8 @@ export class SegmentedIndex implements RecordIndex {
   private readonly pidDirectory: FilterDirectory<Sidecar>;
   private readonly idDirectory: FilterDirectory<Sidecar>;
   private readonly remembered: Remembered;
+  /** Where a partition's block was found last. A retired sidecar in it does no harm: it answers that nothing is there. */
+  private readonly hints = new Map<number, Sidecar>();
   private readonly found: CountedBlock = { address: 0, length: 0, firstOffset: 0, stampUs: 0, count: 0 };
   private readonly foundId: FoundId = { offset: 0, stampUs: 0 };
   /** Changes to the set of sidecars happen one after the other. */
@@ -201,7 +206,7 @@ export class SegmentedIndex implements RecordIndex {
   async load(lane: number, pid: number, offset: number): Promise<BlockLocation | undefined> {
     for (;;) {
       const known = this.find(lane, pid, offset);
-      if (known !== undefined) return { ...known };
+      if (known !== undefined) return placeOf(known);
       const { generation } = this;
       const location = await this.searchSidecars(pid, offset);
       // A sidecar that was replaced meanwhile answered as if it were empty: ask again.
@@ -213,7 +218,7 @@ export class SegmentedIndex implements RecordIndex {
   async loadByTime(lane: number, pid: number, stampUs: number): Promise<BlockLocation | undefined> {
     for (;;) {
       const index = this.rows.findByTime(lane, pid, stampUs);
-      const inMemory = index < 0 ? undefined : { ...this.fillFound(index) };
+      const inMemory = index < 0 ? undefined : placeOf(this.fillFound(index));
       const { generation } = this;
       const inSidecars = await this.searchSidecarsByTime(pid, stampUs);
       if (inSidecars === undefined && generation !== this.generation) continue;
@@ -291,6 +296,7 @@ export class SegmentedIndex implements RecordIndex {
       await this.pidDirectory.add(sidecar, pidKeys);
       await this.idDirectory.add(sidecar, idKeys);
       const replaced = this.sidecars.get(base);
+      if (part === 'ids') sidecar.dropBlocks();
       this.sidecars.set(base, { sidecar, blocks: part === 'all', ids: true });
       this.markAdopted(base);
       this.generation++;
@@ -311,8 +317,9 @@ export class SegmentedIndex implements RecordIndex {
       const adopted = this.sidecars.get(base);
       if (adopted === undefined || !adopted.blocks) return;
       adopted.blocks = false;
-      await this.pidDirectory.remove(adopted.sidecar);
+      adopted.sidecar.dropBlocks();
       this.remembered.clear();
+      await this.pidDirectory.remove(adopted.sidecar);
       await this.removeUnused(base, adopted);
     });
   }
@@ -353,7 +360,7 @@ export class SegmentedIndex implements RecordIndex {
     };
   }
 
-  /** Waits for changes under way and closes the files. */
+  /** Waits for changes under way and closes the files; one that is being read is closed when the read has ended. */
   async close(): Promise<void> {
     await this.change(() => this.pages.close());
   }
@@ -369,15 +376,22 @@ export class SegmentedIndex implements RecordIndex {
 
   /** Binary search over the sidecars that may hold the partition: each answers that the offset is here, before or behind. */
   private async searchSidecars(pid: number, offset: number): Promise<BlockLocation | undefined> {
+    const first = new FirstBlock(this.remembered);
+    // A consumer that reads upwards stays in one segment for a while.
+    const hint = this.hints.get(pid);
+    if (hint !== undefined && (await hint.findBlock(pid, offset, first)) === 'here') return first.location;
     const candidates = this.pidDirectory.candidates(pidKey(pid) >>> 0, Number.NEGATIVE_INFINITY);
     candidates.sort((a, b) => a.base - b.base);
-    const first = new FirstBlock(this.remembered);
     let low = 0;
     let high = candidates.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
       const place = await candidates[middle].findBlock(pid, offset, first);
-      if (place === 'here') return first.location;
+      if (place === 'here') {
+        if (this.hints.size === hintsMax) this.hints.clear();
+        this.hints.set(pid, candidates[middle]);
+        return first.location;
+      }
       if (place === 'behind') low = middle + 1;
       else if (place === 'before') high = middle;
       else {
@@ -434,6 +448,11 @@ export class SegmentedIndex implements RecordIndex {
     this.lastChange = result.catch(() => undefined);
     return result;
   }
+}
+
+/** A result of its own, instead of the one that is used again. */
+function placeOf({ address, length, firstOffset, stampUs }: BlockLocation): BlockLocation {
+  return { address, length, firstOffset, stampUs };
 }
 
 /** Passes blocks on and keeps the place of the first one. */

@@ -59,12 +59,7 @@ export function writeEntryHeader(
  * Reads the 64 bytes at `at` into `into`. `length` is taken as it stands: it means nothing before the checksum was
  * compared with `entryChecksumHolds`. Returns what is wrong, or null.
  */
-export function readEntryHeader(
-  view: DataView,
-  at: number,
-  address: LogAddress,
-  into: EntryFacts,
-): string | null {
+export function readEntryHeader(view: DataView, at: number, address: LogAddress, into: EntryFacts): string | null {
   const h = entryHeader;
   const magic = view.getUint32(at + h.magicAt, true);
   if (magic !== h.magic) return magic === 0 ? 'zeros where an entry should begin' : 'no entry begins here (bad magic)';

@@ -39,7 +39,7 @@ export const logOptionTable: { readonly [K in keyof LogOptions]: Bounds } = {
   slabBytes: { default: 4 * mib, min: 256, max: 256 * mib },
   tailBytes: { default: 32 * mib, min: 256, max: 65_536 * mib },
   coldBytes: { default: 32 * mib, min: 0, max: 65_536 * mib },
-  coldPageBytes: { default: 64 * kib, min: 64, max: 16 * mib },
+  coldPageBytes: { default: 16 * kib, min: 64, max: 16 * mib },
   entryBytesMax: { default: 128 * mib, min: 256, max: entryBytesLimit },
   scanBytes: { default: 2 * mib, min: 64, max: 256 * mib },
   openSegmentsMax: { default: 64, min: 1, max: 65_536 },

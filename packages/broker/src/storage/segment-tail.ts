@@ -102,8 +102,7 @@ async function findEntry(
     // The address in the header must be the place where it lies, so that payloads that look like entries cost nothing.
     const address = range.base + position + at;
     const plausible =
-      readEntryHeader(view, at, address, entry) === null &&
-      position + at + entry.length <= range.fileBytes;
+      readEntryHeader(view, at, address, entry) === null && position + at + entry.length <= range.fileBytes;
     if (plausible && accept(entry) && (await isWhole(file, position + at, entry.length, checksum))) return entry;
     at = bytes.indexOf(magicFirstByte, at + 1);
   }

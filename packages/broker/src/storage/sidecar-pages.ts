@@ -147,7 +147,7 @@ export class SidecarPages {
     if (retiring.readers === 0) await this.closeFile(retiring);
   }
 
-  /** Closes all files. Reads under way end first with their results. */
+  /** Retires all files. Reads under way end with their results. */
   async close(): Promise<void> {
     for (const file of [...this.open]) await this.retire(file);
     this.cache.clear();

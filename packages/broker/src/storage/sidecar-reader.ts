@@ -46,6 +46,7 @@ export class Sidecar {
   private readonly idFencePids: Float64Array;
   private readonly idFenceHighs: Uint32Array;
   private readonly idFenceLows: Uint32Array;
+  private blocksAreGone = false;
 
   private constructor(pages: SidecarPages, file: SidecarFile, facts: SidecarFacts, plan: SidecarPlan) {
     this.pages = pages;
@@ -117,7 +118,7 @@ export class Sidecar {
     const fence = lastFence(this.blockFencePids, (i) => this.blockFenceOffsets[i] <= offset, pid);
     if (fence < 0) return this.blockFencePids[0] === pid ? 'before' : 'absent';
     const found = await this.readPage('blocks', fence);
-    if (found === undefined) return 'absent';
+    if (found === undefined || this.blocksAreGone) return 'absent';
     const rows = this.rowsOn('blocks', fence);
     // The last row at or before (pid, offset). The page's first row is one.
     let low = 0;
@@ -163,7 +164,7 @@ export class Sidecar {
     }
     if (low === end) return false;
     const found = await this.readPage('blocks', low);
-    if (found === undefined) return false;
+    if (found === undefined || this.blocksAreGone) return false;
     const rows = this.rowsOn('blocks', low);
     let row = 0;
     let rowEnd = rows;
@@ -211,6 +212,11 @@ export class Sidecar {
       offset: readU64(blocks.view, blockAt + blockRow.firstOffsetAt) + index,
       stampUs: readU64(blocks.view, blockAt + blockRow.stampAt),
     };
+  }
+
+  /** From now on no block is found, also not by questions under way. Ids are. */
+  dropBlocks(): void {
+    this.blocksAreGone = true;
   }
 
   /** Ends the use of the file; questions under way answer as if it held nothing. */

@@ -15,7 +15,8 @@ export class AesCipher implements PayloadCipher {
 
   /** @param key 32 bytes. */
   constructor(key: Uint8Array) {
-    if (key.length !== cipherKeyBytes) throw new RangeError(`the encryption key has ${key.length} bytes, not ${cipherKeyBytes}`);
+    if (key.length !== cipherKeyBytes)
+      throw new RangeError(`the encryption key has ${key.length} bytes, not ${cipherKeyBytes}`);
     this.#key = key;
   }
 

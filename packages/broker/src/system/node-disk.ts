@@ -5,7 +5,7 @@
  * Durability is asked for explicitly: `sync` is fdatasync, `syncFolder` fsync on the folder.
  */
 import * as fs from 'node:fs';
-import { isAbsolute, join, resolve } from 'node:path';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
 import type { Disk, DiskFile, DiskSpace, FolderLock } from '../ports/mod.ts';
 import { lockFolder } from './folder-lock.ts';
 
@@ -44,18 +44,21 @@ export class NodeDisk implements Disk {
     return settle((done) => fs.rename(this.#full(from), this.#full(to), done));
   }
 
-  /** Makes missing parents too. Nothing happens when the folder exists. */
-  makeFolder(path: string): Promise<void> {
-    return settle((done) => fs.mkdir(this.#full(path), { recursive: true }, (error) => done(error)));
+  /** Makes missing parents too, also above the data folder; all that was made is durable. */
+  async makeFolder(path: string): Promise<void> {
+    const folder = this.#full(path);
+    const first = await settle<string | undefined>((done) => fs.mkdir(folder, { recursive: true }, done));
+    if (first === undefined) return;
+    const top = dirname(first);
+    let parent = folder;
+    while (parent !== top) {
+      parent = dirname(parent);
+      await syncFolderAt(parent);
+    }
   }
 
   async syncFolder(path: string): Promise<void> {
-    const descriptor = await settle<number>((done) => fs.open(this.#full(path), 'r', done));
-    try {
-      await settle((done) => fs.fsync(descriptor, done));
-    } finally {
-      await settle((done) => fs.close(descriptor, done));
-    }
+    await syncFolderAt(this.#full(path));
   }
 
   async space(): Promise<DiskSpace> {
@@ -166,6 +169,15 @@ class NodeFile implements DiskFile {
   #named(error: NodeJS.ErrnoException): Error {
     error.message = `${error.message} '${this.#path}'`;
     return error;
+  }
+}
+
+async function syncFolderAt(path: string): Promise<void> {
+  const descriptor = await settle<number>((done) => fs.open(path, 'r', done));
+  try {
+    await settle((done) => fs.fsync(descriptor, done));
+  } finally {
+    await settle((done) => fs.close(descriptor, done));
   }
 }
 

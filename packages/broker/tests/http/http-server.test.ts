@@ -395,7 +395,7 @@ describe('bodies', () => {
   });
 
   it('over the limit are refused before they are sent, as plain text, and end the connection', async () => {
-    for (const path of ['/api/v1/push', '/api/v1/ack', '/api/v1/configure', '/api/v1/lease/x/extend']) {
+    const over = async (path: string): Promise<void> => {
       const client = await RawClient.open(server.port);
       client.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000000\r\n\r\n{`);
       const answer = await client.answer();
@@ -404,7 +404,8 @@ describe('bodies', () => {
       assert.equal(answer.headers.get('connection'), 'close');
       assert.equal(answer.body, 'body over the limit of 102400 bytes\n');
       await client.closed();
-    }
+    };
+    await Promise.all(['/api/v1/push', '/api/v1/ack', '/api/v1/configure', '/api/v1/lease/x/extend'].map(over));
   });
 
   it('that turn out to be over the limit are refused at that moment, chunked or compressed', async () => {

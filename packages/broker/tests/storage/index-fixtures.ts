@@ -1,6 +1,7 @@
 /** Blocks and segments for tests of the index: made by hand, byte by byte, and read back by the code under test. */
-import { createHasher } from '../../src/codec/hasher.ts';
+
 import { block, entryHeader, recordType, writeU64 } from '../../src/codec/format.ts';
+import { createHasher } from '../../src/codec/hasher.ts';
 import type { EntryHeader, Scheduler } from '../../src/ports/mod.ts';
 import type { Checksum } from '../../src/storage/log-checksum.ts';
 import { segmentPath } from '../../src/storage/segment-format.ts';

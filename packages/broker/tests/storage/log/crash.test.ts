@@ -7,8 +7,9 @@ import { SimulatedRandom } from '../../simulation/simulated-random.ts';
 import { SimulatedScheduler } from '../../simulation/simulated-scheduler.ts';
 import { append, openLog, readAll } from './log-driver.ts';
 
-const seeds = Number(process.env['LANEMQ_LOG_SEEDS'] ?? 500);
-const firstSeed = Number(process.env['LANEMQ_LOG_FIRST_SEED'] ?? 1);
+const { LANEMQ_LOG_SEEDS = '500', LANEMQ_LOG_FIRST_SEED = '1' } = process.env;
+const seeds = Number(LANEMQ_LOG_SEEDS);
+const firstSeed = Number(LANEMQ_LOG_FIRST_SEED);
 
 /** Extremes on purpose: one-entry segments, slabs that hold nothing, reads that cut headers. */
 function optionsFor(random: SimulatedRandom): Partial<LogOptions> {

@@ -95,7 +95,27 @@ for (const code of ['EIO', 'ENOSPC']) {
   }
 }
 
-test('a full disk fails the log with the system\'s code, and it goes on when there is room again', async () => {
+test('after a failed sync nothing is believed to be on disk that the system has given up', async () => {
+  for (let seed = 1; seed <= 20; seed++) {
+    const world = new SimulatedDisk({ seed });
+    const first = await openLog(world);
+    append(first, 100);
+    await durable(first, 1);
+    append(first, 200);
+    // The write is the first operation from here on, its sync the second.
+    world.failOperation(2);
+    await assert.rejects(durable(first, 2), /sync/);
+    await first.close();
+    // The bytes are still in the page cache, so the next broker finds the entry; then it must survive whatever comes.
+    const second = await openLog(world);
+    assert.deepEqual([...(await readAll(second)).values()], [100, 200]);
+    world.crash();
+    const third = await openLog(world);
+    assert.deepEqual([...(await readAll(third)).values()], [100, 200]);
+  }
+});
+
+test("a full disk fails the log with the system's code, and it goes on when there is room again", async () => {
   const disk = new SimulatedDisk({ capacityBytes: 10_000 });
   const log = await openLog(disk);
   const failure = new Promise<NodeJS.ErrnoException>((fulfil) => {

@@ -214,7 +214,9 @@ test('options out of bounds are refused by name', async () => {
 });
 
 test('whatever sizes are appended, memory shows the draft, the newest entries and loaded ones as they were written', async () => {
-  const lengths = fc.array(fc.oneof(fc.integer({ min: 0, max: 60 }), fc.integer({ min: 0, max: 3000 })), { maxLength: 60 });
+  const lengths = fc.array(fc.oneof(fc.integer({ min: 0, max: 60 }), fc.integer({ min: 0, max: 3000 })), {
+    maxLength: 60,
+  });
   await fc.assert(
     fc.asyncProperty(lengths, fc.integer({ min: 1, max: 600 }), async (all, pieceLength) => {
       const log = await openLog(new SimulatedDisk());
