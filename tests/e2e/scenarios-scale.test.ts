@@ -77,7 +77,7 @@ describe('at the limits', { concurrency: 2 }, () => {
       for (let i = 0; i < 100; i++) await cycle(i);
       const before = await facts();
       const residentBefore = await broker.residentBytes();
-      const count = sized(600, 100_000);
+      const count = sized(300, 100_000);
       for (let i = 0; i < count; i++) await cycle(100 + i);
       const after = await facts();
       assert.deepEqual(await client.queues(), []);

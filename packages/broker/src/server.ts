@@ -2,7 +2,6 @@
  * The composition root: builds the adapters, wires them to a shard and the HTTP server, starts them in order and stops
  * them in the opposite one.
  */
-import { mkdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { createHasher } from './codec/mod.ts';
 import type { BrokerConfig, LogLine } from './config/mod.ts';
@@ -33,8 +32,8 @@ export interface Broker {
  */
 export async function startBroker(config: BrokerConfig, log: (line: LogLine) => void): Promise<Broker> {
   const location = resolve(config.dataFolder);
-  await mkdir(location, { recursive: true });
   const disk = new NodeDisk(location);
+  await disk.makeFolder('');
   const lock = await disk.lock();
   const say = (level: 'info' | 'warn' | 'error', text: string): void => log({ level, text });
   const background = new WorkerBackground(location, (text) => say('warn', text));

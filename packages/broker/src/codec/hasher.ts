@@ -70,8 +70,12 @@ function part(bytes: Uint8Array, start: number, end: number): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset + start, end - start);
 }
 
+/** One instance of the WebAssembly module for the process: it holds nothing between two calls. */
+let module: Promise<XXHashAPI> | undefined;
+
 /** @param seedHigh @param seedLow the two u32 halves of the key; they are part of the folder's identity. */
 export async function createHasher(seedHigh: number, seedLow: number): Promise<Hasher> {
   const seed = (BigInt(seedHigh >>> 0) << 32n) | BigInt(seedLow >>> 0);
-  return new Hasher(await xxhash(), seed);
+  module ??= xxhash();
+  return new Hasher(await module, seed);
 }

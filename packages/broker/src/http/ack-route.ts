@@ -41,7 +41,7 @@ export class AckExchange extends BodyExchange implements Reply<AckOutcome> {
     const { writer } = this.services;
     writer.reset();
     writeAckAnswer(writer, items, outcome);
-    this.#answer = writer.take();
+    this.#answer = this.services.takeAnswer();
     this.#items = null;
   }
 

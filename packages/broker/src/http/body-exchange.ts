@@ -192,6 +192,7 @@ export abstract class BodyExchange extends Exchange implements Admitted {
   }
 
   #read(): void {
+    if (this.request.awaitsContinue) this.response.writeContinue();
     const decoder = decoders.get(this.#coding);
     if (decoder === undefined) {
       this.request.on('data', onData);

@@ -6,7 +6,7 @@ import type { DeadLetterPage, DeadLetterView } from '../runtime/mod.ts';
 import type { Exchange } from './exchange.ts';
 import { isoTime } from './iso-time.ts';
 import { BadParameter, QueryParameters } from './query-parameters.ts';
-import { replyWith } from './queue-routes.ts';
+import { beginRead, replyWith } from './queue-routes.ts';
 
 const messagesAre = asciiBytes('{"messages":[');
 const dataIs = asciiBytes(',"data":');
@@ -79,7 +79,7 @@ function writePage(writer: ByteWriter, page: Page, outcome: DeadLetterPage): voi
 
 /** Newest failure first; filters that the contract does not know are ignored. */
 export function listDeadLetters(exchange: Exchange, query: string): void {
-  const { engine, supervisor, writer } = exchange.services;
+  const { engine, writer } = exchange.services;
   let page: Page;
   try {
     page = readPage(query);
@@ -88,7 +88,7 @@ export function listDeadLetters(exchange: Exchange, query: string): void {
     exchange.fail('bad_request', error.message);
     return;
   }
-  supervisor.handedOver(exchange);
+  if (!beginRead(exchange)) return;
   const reply = replyWith<DeadLetterPage>(exchange, (outcome) => {
     writer.reset();
     writePage(writer, page, outcome);

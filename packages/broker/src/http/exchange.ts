@@ -14,6 +14,8 @@ import type { Supervised, SupervisedList } from './supervisor.ts';
 /** node's request with the place where its exchange is found by listeners that all requests share. */
 export class BrokerRequest extends IncomingMessage {
   exchange: Exchange | null = null;
+  /** The client sends its body only when it is told to continue. */
+  awaitsContinue = false;
 }
 
 const jsonType = 'application/json';
@@ -66,6 +68,12 @@ export class Exchange implements Supervised {
     return this.response.socket !== null;
   }
 
+  /** For a route that takes no body: what comes nevertheless is dropped, so that it hides no disconnect. */
+  ignoreBody(): this {
+    this.request.resume();
+    return this;
+  }
+
   /** Answers with a body of JSON text; `body` belongs to the answer from here on. */
   answerJson(status: number, body: Uint8Array): void {
     this.#answer(status, ['Content-Type', jsonType, 'Content-Length', String(body.length)], body);
@@ -97,6 +105,11 @@ export class Exchange implements Supervised {
     this.#answer(status, headers, body);
   }
 
+  /** Clients have left so much of their answers unread that there is no memory for this one. */
+  failWithoutRoom(): void {
+    this.fail('retry', 'too many answer bytes that clients have not read yet');
+  }
+
   refuse(refusal: Refusal): void {
     this.fail(refusal.code, refusal.message, refusal.retryAfterSeconds);
   }
@@ -109,6 +122,7 @@ export class Exchange implements Supervised {
     this.answered = true;
     this.#count(status);
     const { request, response } = this;
+    if (response.destroyed) return;
     const body = Buffer.from(text);
     response.shouldKeepAlive = false;
     response.writeHead(status, ['Content-Type', textType, 'Content-Length', String(body.length)]);

@@ -21,6 +21,8 @@ import { Services } from './services.ts';
 /** How often node looks for connections that are over their time. */
 const connectionsCheckMs = 5000;
 
+const acceptErrorsLogEveryMs = 1000;
+
 /** Answers to what is not a request, by node's error code; anything else is a plain 400. */
 const malformedStatus: Readonly<Record<string, string>> = {
   HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
@@ -46,7 +48,7 @@ function owesAnswer(socket: Socket & { _httpMessage?: unknown }): boolean {
 }
 
 function answerMalformed(services: Services, error: Error & { code?: string }, socket: Socket): void {
-  services.counters.malformedRequests++;
+  if (error.code !== 'ECONNRESET') services.counters.malformedRequests++;
   // With an answer outstanding, a second one would be taken for it.
   if (error.code === 'ECONNRESET' || !socket.writable || owesAnswer(socket)) {
     socket.destroy();
@@ -93,6 +95,13 @@ function createNodeServer(
   server.on('request', (request: BrokerRequest, response: ServerResponse<BrokerRequest>) => {
     if (!handle(services, request, response)) pages(request, response);
   });
+  // Without a listener node would ask for every body, also for one that is refused because of its length.
+  server.on('checkContinue', (request: BrokerRequest, response: ServerResponse<BrokerRequest>) => {
+    request.awaitsContinue = true;
+    if (handle(services, request, response)) return;
+    response.writeContinue();
+    pages(request, response);
+  });
   server.on('connection', (socket) => {
     services.openConnections++;
     socket.once('close', () => {
@@ -100,6 +109,17 @@ function createNodeServer(
     });
   });
   return server;
+}
+
+/** Out of file descriptors, for example: connections wait until some are closed. One line per second at most. */
+function logAcceptErrors(options: HttpOptions): (error: Error) => void {
+  let loggedAtMs = Number.NEGATIVE_INFINITY;
+  return (error) => {
+    const nowMs = performance.now();
+    if (nowMs - loggedAtMs < acceptErrorsLogEveryMs) return;
+    loggedAtMs = nowMs;
+    options.log({ level: 'error', text: `a connection could not be accepted: ${error.message}` });
+  };
 }
 
 /** Builds the server; nothing is opened before `listen`. */
@@ -125,6 +145,7 @@ export function buildHttpServer(engine: Engine, options: HttpOptions): HttpServe
 
     async listen() {
       await app.listen({ port: options.port, host: options.host });
+      server.on('error', logAcceptErrors(options));
       const { port, address, family } = server.address() as AddressInfo;
       return { url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`, port };
     },

@@ -34,7 +34,7 @@ const traceIdIs = asciiBytes(',"traceId":"');
 const noTraceId = asciiBytes(',"traceId":null,"data":');
 const quoteDataIs = asciiBytes('","data":');
 const producerSubIs = asciiBytes(',"producerSub":');
-const noProducerSub = asciiBytes(',"producerSub":null');
+const noProducerSubCreatedAtIs = asciiBytes(',"producerSub":null,"createdAt":"');
 const createdAtIs = asciiBytes(',"createdAt":"');
 const quotePartitionIdIs = asciiBytes('","partitionId":"');
 const quotePartitionIs = asciiBytes('","partition":');
@@ -65,6 +65,8 @@ export class PopAnswerWriter {
   readonly #reader = new BlockReader();
   /** From `","partitionId` to the number of a message's offset: the same for all messages of a run. */
   readonly #runTail = new ByteWriter(1024);
+  /** From the producer, of a message that has none, to the number of its offset: the same for all messages of an append. */
+  readonly #pieceTail = new ByteWriter(1024);
 
   /** @param decrypt payload bytes[start, end) of an encrypted record into its JSON text */
   constructor(writer: ByteWriter, identity: BrokerIdentity, decrypt: Decrypt) {
@@ -132,7 +134,12 @@ export class PopAnswerWriter {
   #piece(piece: DeliveredPiece, firstMessageAt: number): void {
     const writer = this.#writer;
     const reader = this.#reader.open(piece.bytes, piece.view, piece.at);
-    const tail = this.#runTail;
+    const runTail = this.#runTail;
+    const tail = this.#pieceTail;
+    tail.reset();
+    tail.raw(noProducerSubCreatedAtIs);
+    tail.timestamp(reader.stampUs);
+    tail.copy(runTail.bytes, 0, runTail.length);
     for (let i = piece.fromIndex; i < piece.toIndex; i++) {
       reader.select(i);
       if (writer.length > firstMessageAt) writer.byte(comma);
@@ -159,14 +166,14 @@ export class PopAnswerWriter {
         writer.raw(this.#decrypted());
       }
       if (reader.subjectStart < 0) {
-        writer.raw(noProducerSub);
+        writer.copy(tail.bytes, 0, tail.length);
       } else {
         writer.raw(producerSubIs);
         writer.jsonBytes(reader.bytes, reader.subjectStart, reader.subjectEnd);
+        writer.raw(createdAtIs);
+        writer.timestamp(reader.stampUs);
+        writer.copy(runTail.bytes, 0, runTail.length);
       }
-      writer.raw(createdAtIs);
-      writer.timestamp(reader.stampUs);
-      writer.copy(tail.bytes, 0, tail.length);
       writer.integer(reader.firstOffset + i);
       writer.byte(closeBrace);
     }

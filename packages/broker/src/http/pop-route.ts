@@ -34,7 +34,7 @@ export class PopExchange extends Exchange implements Reply<PopOutcome> {
       return;
     }
     if (!supervisor.hasRoomForAnswer()) {
-      this.fail('retry', 'too many answer bytes that clients have not read yet');
+      this.failWithoutRoom();
       return;
     }
     const cancel = engine.pop(request, this);
@@ -51,32 +51,35 @@ export class PopExchange extends Exchange implements Reply<PopOutcome> {
   encode(outcome: PopOutcome): void {
     if (this.answered) return;
     if (outcome.runs.length === 0 && !outcome.conflation && !outcome.conflationConflict) return;
-    const { writer, popAnswers } = this.services;
+    const { writer, popAnswers, supervisor, options } = this.services;
+    // Pops of one turn were all let in before one of them was answered. What is committed on delivery cannot be handed
+    // back, so its answer is made in any case.
+    if (outcome.leaseStamp > 0 && !supervisor.hasRoomForAnswer()) {
+      this.failWithoutRoom();
+      this.#handBack();
+      return;
+    }
     writer.reset();
     try {
       popAnswers.write(outcome);
     } catch (error) {
       if (!(error instanceof Undecipherable)) throw error;
-      this.#giveBack(error);
+      // What cannot be shown must not be delivered: it stays for a broker that has the key.
+      options.log({ level: 'error', text: `a pop cannot be answered: ${error.message}` });
+      this.fail('internal', error.message);
+      this.#handBack();
       return;
     }
-    this.#answer = writer.take();
-  }
-
-  /** What cannot be shown must not be delivered: the claim is handed back, for a broker that has the key. */
-  #giveBack(error: Undecipherable): void {
-    this.services.options.log({ level: 'error', text: `a pop cannot be answered: ${error.message}` });
-    this.fail('internal', error.message);
-    this.#cancel?.();
-    this.#cancel = null;
+    this.#answer = this.services.takeAnswer();
+    supervisor.heldBytes += this.#answer.length;
   }
 
   send(failure: Refusal | null): void {
     this.#cancel = null;
+    const answer = this.#takeAnswer();
     if (failure === null) {
-      if (this.#answer === null) this.answerEmpty();
-      else this.answerJson(200, this.#answer);
-      this.#answer = null;
+      if (answer === null) this.answerEmpty();
+      else this.answerJson(200, answer);
     } else if (errorTable[failure.code].status === 400) {
       this.refusePop(failure.message);
     } else {
@@ -84,12 +87,24 @@ export class PopExchange extends Exchange implements Reply<PopOutcome> {
     }
   }
 
-  #closed(): void {
+  #takeAnswer(): Uint8Array | null {
+    const answer = this.#answer;
+    this.#answer = null;
+    if (answer !== null) this.services.supervisor.heldBytes -= answer.length;
+    return answer;
+  }
+
+  #handBack(): void {
     const cancel = this.#cancel;
-    if (cancel === null) return;
     this.#cancel = null;
+    cancel?.();
+  }
+
+  #closed(): void {
+    if (this.#cancel === null) return;
+    this.#takeAnswer();
     this.answered = true;
     this.services.counters.popsAbandoned++;
-    cancel();
+    this.#handBack();
   }
 }

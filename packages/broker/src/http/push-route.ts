@@ -42,7 +42,7 @@ export class PushExchange extends BodyExchange implements Reply<PushOutcome> {
     const { writer, engine } = this.services;
     writer.reset();
     writePushAnswer(writer, engine.identity, items, outcome);
-    this.#answer = writer.take();
+    this.#answer = this.services.takeAnswer();
     this.#items = null;
   }
 

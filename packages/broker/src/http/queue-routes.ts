@@ -54,6 +54,17 @@ export function replyWith<Outcome>(
   };
 }
 
+/** Puts a request for something large under supervision; false when there is no memory for its answer, and it was told so. */
+export function beginRead(exchange: Exchange): boolean {
+  const { supervisor } = exchange.services;
+  if (!supervisor.hasRoomForAnswer()) {
+    exchange.failWithoutRoom();
+    return false;
+  }
+  supervisor.handedOver(exchange);
+  return true;
+}
+
 /** Status and body of an answer that is a JSON value. */
 export function jsonAnswer(status: number, value: object): { status: number; body: Uint8Array } {
   return { status, body: Buffer.from(JSON.stringify(value)) };
@@ -70,15 +81,15 @@ export function listQueues(exchange: Exchange, query: string): void {
     return;
   }
   const toJson = stats === 'lanes' ? laneListJson : queueListJson;
-  const { engine, supervisor } = exchange.services;
-  supervisor.handedOver(exchange);
+  if (!beginRead(exchange)) return;
+  const { engine } = exchange.services;
   engine.listQueues(replyWith<readonly QueueSummary[]>(exchange, (queues) => jsonAnswer(200, toJson(queues))));
 }
 
 /** GET /api/v1/resources/queues/{queue} */
 export function queueDetail(exchange: Exchange, queue: string): void {
-  const { engine, supervisor } = exchange.services;
-  supervisor.handedOver(exchange);
+  if (!beginRead(exchange)) return;
+  const { engine } = exchange.services;
   engine.queueDetail(
     queue,
     replyWith<QueueDetail | null>(exchange, (detail) =>

@@ -40,11 +40,11 @@ function route(method: Method, path: string, run: (call: Call) => void): Route {
 }
 
 function exchangeOf(call: Call): Exchange {
-  return new Exchange(call.services, call.request, call.response);
+  return new Exchange(call.services, call.request, call.response).ignoreBody();
 }
 
 function pop(call: Call): void {
-  const exchange = new PopExchange(call.services, call.request, call.response);
+  const exchange = new PopExchange(call.services, call.request, call.response).ignoreBody();
   const [queue, partition] = call.names;
   if (queue === '') exchange.refusePop('queue must not be empty');
   else if (queue === undefined) exchange.start(null, call.query);

@@ -19,6 +19,9 @@ export interface HttpCounters {
   popsAbandoned: number;
 }
 
+/** Smaller answers share blocks of memory, which costs a third of an allocation of their own. */
+const pooledBytesMax = Buffer.poolSize >>> 1;
+
 export class Services {
   readonly engine: Engine;
   readonly options: HttpOptions;
@@ -51,5 +54,16 @@ export class Services {
     this.supervisor = new Supervisor(options);
     this.pushAdmission = new Admission({ bytesMax: options.admissionBytes, waitMs: options.admissionWaitMs });
     this.bodyAdmission = new Admission({ bytesMax: options.admissionBytes, waitMs: options.admissionWaitMs });
+  }
+
+  /** What was written to the writer, as bytes that are the caller's own; the writer is empty afterwards. */
+  takeAnswer(): Uint8Array {
+    const { writer } = this;
+    const { length } = writer;
+    if (length > pooledBytesMax) return writer.take();
+    const answer = Buffer.allocUnsafe(length);
+    answer.set(new Uint8Array(writer.bytes.buffer, writer.bytes.byteOffset, length));
+    writer.reset();
+    return answer;
   }
 }

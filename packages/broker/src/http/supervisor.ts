@@ -71,7 +71,10 @@ export class Supervisor {
   readonly #writing = new SupervisedList();
   readonly #options: SupervisorOptions;
   readonly #timer: NodeJS.Timeout;
+  /** Of answers that clients have not read yet. */
   unsentBytes = 0;
+  /** Of answers that are made and wait until what they tell is durable. */
+  heldBytes = 0;
   readersCut = 0;
 
   constructor(options: SupervisorOptions) {
@@ -118,15 +121,19 @@ export class Supervisor {
    * longest are cut first: one client that does not read must not stop those that do.
    */
   hasRoomForAnswer(): boolean {
-    if (this.unsentBytes <= this.#options.answerBytes) return true;
+    if (this.#bytes <= this.#options.answerBytes) return true;
     const nowMs = performance.now();
     let each = this.#writing.first;
-    while (each !== null && this.unsentBytes > this.#options.answerBytes) {
+    while (each !== null && this.#bytes > this.#options.answerBytes) {
       const next = each.next;
       if (nowMs - each.sinceMs >= readerMercyMs) this.#cut(each);
       each = next;
     }
-    return this.unsentBytes <= this.#options.answerBytes;
+    return this.#bytes <= this.#options.answerBytes;
+  }
+
+  get #bytes(): number {
+    return this.unsentBytes + this.heldBytes;
   }
 
   close(): void {

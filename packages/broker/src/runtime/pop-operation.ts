@@ -16,14 +16,14 @@ import { isRefusal, type Operation } from './operations.ts';
 import type { PopHost } from './pop-host.ts';
 import { FetchedFacts } from './store-access.ts';
 import { utf8, utf8Length } from './text.ts';
-import type { Waiter } from './waiters.ts';
+import { Waiter } from './waiters.ts';
 
 /** Before its end a parked pop stops taking work: this long, or a quarter of its wait if that is shorter. */
 const closingMs = 100;
 
 type Phase = 'queued' | 'parked' | 'collecting' | 'loading' | 'answered' | 'sent';
 
-export class PopOperation implements Operation, Waiter {
+export class PopOperation extends Waiter implements Operation {
   readonly facts = new FetchedFacts();
   readonly group: string;
   readonly queueName: string;
@@ -44,6 +44,7 @@ export class PopOperation implements Operation, Waiter {
   #refusal: Refusal | null = null;
 
   constructor(host: PopHost, request: PopRequest, reply: Reply<PopOutcome>) {
+    super();
     this.#host = host;
     this.#request = request;
     this.#reply = reply;

@@ -40,7 +40,7 @@ import type { PopHost } from './pop-host.ts';
 import { HandBackOperation, PopOperation } from './pop-operation.ts';
 import { describeQueue, leasedRecords, summarize } from './queue-views.ts';
 import type { Store } from './store.ts';
-import { FetchedFacts, StoreAccess } from './store-access.ts';
+import { FetchedFacts, StoreAccess, StoreDamage } from './store-access.ts';
 import { utf8Length, utf8Text } from './text.ts';
 import type { DeadLetterPage, DeadLetterView, QueueDetail, QueueSummary } from './views.ts';
 import { Waiters } from './waiters.ts';
@@ -94,6 +94,8 @@ interface Counters {
   ackedItems: number;
   reloads: number;
   snapshots: number;
+  /** Reads that found stored data changed. Above 0 somebody has to look at the disk. */
+  damagedReads: number;
 }
 
 export class Shard implements Engine, PopHost {
@@ -131,7 +133,9 @@ export class Shard implements Engine, PopHost {
     ackedItems: 0,
     reloads: 0,
     snapshots: 0,
+    damagedReads: 0,
   };
+  #damage = '';
 
   constructor(store: Store, host: ShardHost, options: ShardOptions) {
     this.#host = host;
@@ -359,7 +363,7 @@ export class Shard implements Engine, PopHost {
       this.#phase === 'serving' ? 'healthy' : this.#phase === 'reloading' ? 'settling' : ('stopping' as const);
     return {
       state,
-      detail: this.#detail,
+      detail: this.#detail || this.#damage,
       epoch: this.#store.epoch,
       sequence: log.nextSequence - 1,
       durableSequence: log.durableSequence,
@@ -518,7 +522,12 @@ export class Shard implements Engine, PopHost {
         if (!this.#fetching.delete(operation)) return;
         this.submit(operation);
       },
-      (error: unknown) => this.#fetchFailed(access, asError(error)),
+      (error: unknown) => {
+        if (error instanceof StoreDamage && this.#fetching.delete(operation)) {
+          this.#noteDamage(error);
+          operation.release({ ok: false, code: 'internal', message: error.message });
+        } else this.#fetchFailed(access, asError(error));
+      },
     );
   }
 
@@ -533,25 +542,42 @@ export class Shard implements Engine, PopHost {
     const schedule = this.#schedule;
     const facts = then?.facts ?? new FetchedFacts();
     if (then !== null) this.#fetching.add(then);
-    const loads = rows.map((row) =>
-      row.seekUs > 0
-        ? access.fetch([{ kind: 'time', lane: row.lane, pid: row.pid, stampUs: row.seekUs }], facts)
-        : access.stage(row.lane, row.pid, row.offset, row.count, rowReadBytes),
-    );
+    const loads = rows.map((row) => this.#loadRow(access, row, facts));
     Promise.all(loads).then(
-      () => {
+      (whole) => {
         if (access !== this.#access) return;
-        for (const row of rows) {
-          const stillThere =
-            this.#store.state.cursors.subscription[row.row] >= 0 &&
-            this.#store.state.cursors.lane[row.row] === row.lane;
-          if (stillThere) schedule.giveBack(row.row);
-        }
+        rows.forEach((row, i) => {
+          const { cursors } = this.#store.state;
+          const stillThere = cursors.subscription[row.row] >= 0 && cursors.lane[row.row] === row.lane;
+          if (whole[i] === true && stillThere) schedule.giveBack(row.row);
+        });
         if (then !== null && this.#fetching.delete(then)) this.submit(then);
         else this.#requestTurn();
       },
       (error: unknown) => this.#fetchFailed(access, asError(error)),
     );
+  }
+
+  /** Reads the next blocks of one row; false when they are damaged. Other errors of the disk reject. */
+  async #loadRow(access: StoreAccess, row: MissingRow, facts: FetchedFacts): Promise<boolean> {
+    try {
+      if (row.seekUs > 0) {
+        await access.fetch([{ kind: 'time', lane: row.lane, pid: row.pid, stampUs: row.seekUs }], facts);
+      } else await access.stage(row.lane, row.pid, row.offset, row.count, rowReadBytes);
+      return true;
+    } catch (error) {
+      if (!(error instanceof StoreDamage)) throw error;
+      // Its records cannot be served, and passing over them would break the order: the partition stands still for this
+      // group, all others go on.
+      this.#noteDamage(error);
+      return false;
+    }
+  }
+
+  #noteDamage(error: StoreDamage): void {
+    this.#counters.damagedReads++;
+    this.#damage = error.message;
+    this.#host.log('error', `${error.message}: what lies there is not served`);
   }
 
   countDelivered(outcome: PopOutcome): void {

@@ -3,6 +3,7 @@
  * shard, and the decision is asked again. Fetched blocks are checked and then kept by lane until they are pushed out by
  * newer ones.
  */
+import { LinkedList, ListNode } from '../base/linked-list.ts';
 import { BlockReader, blockCount, type Hasher, isWholeBlock } from '../codec/mod.ts';
 import { type BlockPlaces, type Blocks, type BlockView, type Ids, idLookup, type Queue } from '../core/mod.ts';
 import type { Log, RecordIndex } from '../ports/mod.ts';
@@ -37,10 +38,20 @@ interface StagedBlock {
   readonly at: number;
 }
 
-interface StagedLane {
+class StagedLane extends ListNode<StagedLane> {
+  readonly lane: number;
   readonly pid: number;
-  readonly blocks: StagedBlock[];
+  readonly blocks: readonly StagedBlock[];
+  /** What it weighs against the limit. */
   readonly bytes: number;
+
+  constructor(lane: number, pid: number, blocks: readonly StagedBlock[], bytes: number) {
+    super();
+    this.lane = lane;
+    this.pid = pid;
+    this.blocks = blocks;
+    this.bytes = bytes;
+  }
 }
 
 export const storeLimits = {
@@ -68,6 +79,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
   readonly #hasher: Hasher;
   readonly #reader = new BlockReader();
   readonly #staged = new Map<number, StagedLane>();
+  readonly #stagedOrder = new LinkedList<StagedLane>();
   #stagedBytes = 0;
   #staging = new Uint8Array(0);
   #stagingView = new DataView(this.#staging.buffer);
@@ -212,11 +224,14 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
       next = firstOffset + block.count;
     }
     this.#unstage(lane);
-    this.#staged.set(lane, { pid, blocks, bytes: weight });
+    const staged = new StagedLane(lane, pid, blocks, weight);
+    this.#staged.set(lane, staged);
+    this.#stagedOrder.add(staged);
     this.#stagedBytes += weight;
-    for (const oldest of this.#staged.keys()) {
-      if (this.#stagedBytes <= storeLimits.stagedBytes || oldest === lane) break;
-      this.#unstage(oldest);
+    while (this.#stagedBytes > storeLimits.stagedBytes) {
+      const { oldest } = this.#stagedOrder;
+      if (oldest === null || oldest === staged) break;
+      this.#unstage(oldest.lane);
     }
   }
 
@@ -224,6 +239,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     const staged = this.#staged.get(lane);
     if (staged === undefined) return;
     this.#stagedBytes -= staged.bytes;
+    this.#stagedOrder.remove(staged);
     this.#staged.delete(lane);
   }
 

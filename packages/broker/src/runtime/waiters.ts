@@ -2,18 +2,19 @@
  * Parked pops. Whatever makes a partition claimable wakes one of those who could claim it: the pinned pop of its group
  * that waits longest, else the one of its subscription. A woken pop that finds nothing parks again.
  */
+import { LinkedList, ListNode } from '../base/linked-list.ts';
 import type { BrokerState, Queue, ReadyListener, Subscription } from '../core/mod.ts';
 
 /** A pop that can be parked. */
-export interface Waiter {
-  readonly group: string;
-  /** null = pinned to one partition. */
-  readonly queueName: string;
-  readonly partition: string | null;
+export abstract class Waiter extends ListNode<Waiter> {
+  abstract readonly group: string;
+  abstract readonly queueName: string;
+  /** null = any partition of the queue. */
+  abstract readonly partition: string | null;
   /** Try again: something may be claimable. */
-  wake(): void;
+  abstract wake(): void;
   /** Answer empty now. */
-  end(): void;
+  abstract end(): void;
 }
 
 const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -21,9 +22,9 @@ const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
 export class Waiters implements ReadyListener {
   readonly #state: BrokerState;
   /** Waiting for any partition, by queue name and group, oldest first. */
-  readonly #anywhere = new Map<string, Map<string, Set<Waiter>>>();
+  readonly #anywhere = new Map<string, Map<string, LinkedList<Waiter>>>();
   /** Waiting for one partition, by queue name, partition name and group. */
-  readonly #pinned = new Map<string, Map<string, Map<string, Set<Waiter>>>>();
+  readonly #pinned = new Map<string, Map<string, Map<string, LinkedList<Waiter>>>>();
   count = 0;
 
   constructor(state: BrokerState) {
@@ -45,7 +46,7 @@ export class Waiters implements ReadyListener {
     const byGroup =
       waiter.partition === null ? this.#anywhere.get(waiter.queueName) : byPartition?.get(waiter.partition);
     const waiters = byGroup?.get(waiter.group);
-    if (byGroup === undefined || waiters === undefined || !waiters.delete(waiter)) return false;
+    if (byGroup === undefined || waiters === undefined || !waiters.remove(waiter)) return false;
     this.count--;
     if (waiters.size > 0) return true;
     byGroup.delete(waiter.group);
@@ -69,14 +70,12 @@ export class Waiters implements ReadyListener {
     return found;
   }
 
-  #wakeFirst(waiters: Set<Waiter> | undefined): boolean {
-    if (waiters === undefined) return false;
-    for (const waiter of waiters) {
-      this.remove(waiter);
-      waiter.wake();
-      return true;
-    }
-    return false;
+  #wakeFirst(waiters: LinkedList<Waiter> | undefined): boolean {
+    const first = waiters?.oldest ?? null;
+    if (first === null) return false;
+    this.remove(first);
+    first.wake();
+    return true;
   }
 
   rowReady(subscription: Subscription, row: number): void {
@@ -133,10 +132,10 @@ function mapOf<Value>(map: Map<string, Map<string, Value>>, key: string): Map<st
   return inner;
 }
 
-function waitersOf(map: Map<string, Set<Waiter>>, key: string): Set<Waiter> {
+function waitersOf(map: Map<string, LinkedList<Waiter>>, key: string): LinkedList<Waiter> {
   let waiters = map.get(key);
   if (waiters === undefined) {
-    waiters = new Set();
+    waiters = new LinkedList();
     map.set(key, waiters);
   }
   return waiters;

@@ -2,6 +2,7 @@
  * Blocks whose places were read from sidecars, kept so that the synchronous look-up finds them: bounded, the partition
  * that was loaded longest ago leaves first.
  */
+import { LinkedList, ListNode } from '../base/linked-list.ts';
 import type { LogAddress } from '../ports/mod.ts';
 import type { BlockSink, CountedBlock } from './sidecar-reader.ts';
 
@@ -9,9 +10,15 @@ import type { BlockSink, CountedBlock } from './sidecar-reader.ts';
 const stride = 5;
 
 /** The known blocks of one partition, ascending by first offset. They need not be neighbours. */
-class RememberedBlocks {
+class RememberedBlocks extends ListNode<RememberedBlocks> {
+  readonly pid: number;
   rows = new Float64Array(stride);
   count = 0;
+
+  constructor(pid: number) {
+    super();
+    this.pid = pid;
+  }
 
   /** Position of the last row that begins at or before `offset`; −1 when none does. */
   position(offset: number): number {
@@ -53,8 +60,9 @@ export class Remembered implements BlockSink {
   /** Blocks remembered. */
   count = 0;
   private readonly blocksMax: number;
-  /** The partition loaded longest ago comes first. */
   private readonly partitions = new Map<number, RememberedBlocks>();
+  /** The same; the partition loaded longest ago is the oldest. */
+  private readonly order = new LinkedList<RememberedBlocks>();
   private newestPid = -1;
 
   /** @param blocksMax at least 128, so that of a page of followers the one that was asked for is never forgotten. */
@@ -65,9 +73,11 @@ export class Remembered implements BlockSink {
   take(pid: number, firstOffset: number, count: number, stampUs: number, address: LogAddress, length: number): void {
     let known = this.partitions.get(pid);
     if (known === undefined || pid !== this.newestPid) {
-      known ??= new RememberedBlocks();
-      this.partitions.delete(pid);
-      this.partitions.set(pid, known);
+      if (known === undefined) {
+        known = new RememberedBlocks(pid);
+        this.partitions.set(pid, known);
+      } else this.order.remove(known);
+      this.order.add(known);
       this.newestPid = pid;
     }
     const before = known.position(firstOffset);
@@ -102,20 +112,21 @@ export class Remembered implements BlockSink {
 
   clear(): void {
     this.partitions.clear();
+    this.order.clear();
     this.count = 0;
     this.newestPid = -1;
   }
 
   /** `position`: of the row just taken, in the newest partition. It and the rows shortly before it stay. */
   private forgetSome(position: number): void {
-    for (const [pid, known] of this.partitions) {
-      if (pid === this.newestPid) {
-        this.count -= known.forgetFarFrom(position);
-      } else {
-        this.partitions.delete(pid);
-        this.count -= known.count;
-      }
-      return;
+    const oldest = this.order.oldest;
+    if (oldest === null) return;
+    if (oldest.pid === this.newestPid) {
+      this.count -= oldest.forgetFarFrom(position);
+    } else {
+      this.order.remove(oldest);
+      this.partitions.delete(oldest.pid);
+      this.count -= oldest.count;
     }
   }
 }

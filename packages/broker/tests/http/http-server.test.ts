@@ -1,10 +1,23 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { block, recordFlag } from '../../src/codec/mod.ts';
 import { ask, RawClient } from './raw-client.ts';
 import { nothing, queued, startServer, type TestServer } from './silent-engine.ts';
 
 const oneItem = '{"items":[{"queue":"q","payload":1}]}';
+
+/** One stored record whose flags say that it is encrypted. */
+function encryptedPiece() {
+  const bytes = new Uint8Array(64);
+  const view = new DataView(bytes.buffer);
+  const payload = 4;
+  view.setUint32(0, block.headerBytes + block.rowBytes + 1 + payload, true);
+  view.setUint32(block.countAt, 1, true);
+  view.setUint32(block.tableAt, 1 + payload, true);
+  bytes[block.tableAt + block.rowBytes] = recordFlag.encrypted;
+  return { bytes, view, at: 0, fromIndex: 0, toIndex: 1 };
+}
 
 function textOf(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('utf8');
@@ -408,6 +421,28 @@ describe('bodies', () => {
     await Promise.all(['/api/v1/push', '/api/v1/ack', '/api/v1/configure', '/api/v1/lease/x/extend'].map(over));
   });
 
+  it('are asked for only when they will be read, if the client waits to be asked', async () => {
+    const client = await RawClient.open(server.port);
+    const head = 'POST /api/v1/push HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length:';
+    client.write(`${head} ${oneItem.length}\r\n\r\n`);
+    assert.equal((await client.answer())?.status, 100);
+    client.write(oneItem);
+    assert.equal(await pushed(), '1');
+    assert.equal((await client.answer())?.status, 201);
+    client.write(`${head} 10000000\r\n\r\n`);
+    assert.equal((await client.answer())?.status, 413);
+    client.destroy();
+  });
+
+  it('of routes that take none are dropped, and hide no disconnect', async () => {
+    const client = await RawClient.open(server.port);
+    client.write('GET /api/v1/pop/queue/q?wait=true HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n');
+    client.write('x'.repeat(1_000_000));
+    await server.engine.next('pop');
+    client.destroy();
+    await server.engine.next('cancel');
+  });
+
   it('that turn out to be over the limit are refused at that moment, chunked or compressed', async () => {
     const chunked = await RawClient.open(server.port);
     chunked.write('POST /api/v1/push HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n');
@@ -682,6 +717,40 @@ describe('time and room', () => {
     assert.equal(answer.status, 204);
     assert.deepEqual([(await metrics()).readersCut, (await metrics()).unsentAnswerBytes], [1, 0]);
     client.destroy();
+    await server.close();
+  });
+
+  it('pops that are claimed together and do not fit in memory together are handed back', async () => {
+    const server = await startServer({ answerBytes: 100 });
+    const leased = { ...nothing, leaseStamp: 1_790_000_000_000_000, conflation: true };
+    const first = ask(server.port, 'GET', '/api/v1/pop/queue/q');
+    const second = ask(server.port, 'GET', '/api/v1/pop/queue/q');
+    const third = ask(server.port, 'GET', '/api/v1/pop/queue/q');
+    const pops = [await server.engine.next('pop'), await server.engine.next('pop'), await server.engine.next('pop')];
+    pops[0].reply.encode(leased);
+    pops[1].reply.encode(leased);
+    // What cannot be handed back is answered all the same.
+    pops[2].reply.encode({ ...leased, leaseStamp: 0 });
+    await server.engine.next('cancel');
+    pops[0].reply.send(null);
+    pops[2].reply.send(null);
+    const statuses = (await Promise.all([first, second, third])).map(({ status }) => status);
+    assert.deepEqual(statuses.sort(), [200, 200, 503]);
+    assert.deepEqual(server.engine.arrived, []);
+    await server.close();
+  });
+
+  it('a message that cannot be decrypted is handed back, and the broker lives', async () => {
+    const server = await startServer();
+    const pending = ask(server.port, 'GET', '/api/v1/pop/queue/q');
+    const { reply } = await server.engine.next('pop');
+    const piece = encryptedPiece();
+    const run = { pid: 1, partition: Buffer.from('p'), attempt: 1, pieces: [piece] };
+    reply.encode({ ...nothing, leaseStamp: 1_790_000_000_000_000, runs: [run] });
+    const answer = await pending;
+    assert.deepEqual([answer.status, JSON.parse(answer.body).code], [500, 'internal']);
+    await server.engine.next('cancel');
+    assert.match(server.log.join(), /a pop cannot be answered: the payload is encrypted, and the broker has no key/);
     await server.close();
   });
 });

@@ -1,0 +1,202 @@
+/**
+ * The rules of acknowledgement once more, written down straight from sections 5.3 to 5.5 of the contract: one target (the
+ * items of one partition and one lease id) against one cursor.
+ */
+import { ackError, ackStatus } from '../../src/core/mod.ts';
+import {
+  type ExpectedCursor,
+  type ExpectedPartition,
+  hasLiveLease,
+  retryDelayUsOf,
+} from './expected-state.ts';
+
+export interface ExpectedAckItem {
+  readonly id: string;
+  readonly status: number;
+  readonly error: string | null;
+}
+
+export interface AckVerdict {
+  readonly error: number;
+  readonly released: boolean;
+  readonly dlq: boolean;
+  readonly noop: boolean;
+}
+
+export interface ExpectedAck {
+  readonly verdicts: readonly AckVerdict[];
+  readonly next: ExpectedCursor | null;
+  readonly filed: readonly { readonly offset: number; readonly error: string }[];
+  /** Retries charged before this ack: what a dead letter shows. */
+  readonly retriesBefore: number;
+}
+
+const byStrength: readonly number[] = [ackStatus.completed, ackStatus.retry, ackStatus.failed, ackStatus.dlq];
+
+function refused(items: readonly ExpectedAckItem[], cursor: ExpectedCursor | null, error: number): ExpectedAck {
+  const verdict = { error, released: false, dlq: false, noop: false };
+  return { verdicts: items.map(() => verdict), next: cursor, filed: [], retriesBefore: 0 };
+}
+
+/** `leaseStamp`: 0 = none was sent, −1 = no lease of this broker. `cursor`: null = there is none. */
+export function expectAck(
+  partition: ExpectedPartition,
+  cursor: ExpectedCursor | null,
+  leaseStamp: number,
+  items: readonly ExpectedAckItem[],
+  nowUs: number,
+): ExpectedAck {
+  if (cursor === null) return refused(items, cursor, ackError.stale);
+  if (leaseStamp !== 0 && !(cursor.lease?.stampUs === leaseStamp && hasLiveLease(cursor, nowUs))) {
+    if (cursor.memo?.stampUs !== leaseStamp) return refused(items, cursor, ackError.lease);
+    return repeated(partition, cursor, items);
+  }
+  const from = cursor.committed + 1;
+  const to = cursor.lease?.end ?? partition.last;
+  const places = items.map(({ id }) => place(partition, id, from, to, cursor.committed));
+  const named = nameOffsets(items, places);
+  const settled = settle(partition, cursor, named, nowUs);
+  const released = settled.next.lease === null;
+  const verdicts = items.map((item, i): AckVerdict => {
+    const at = places[i];
+    if (at === 'unknown') return { error: ackError.stale, released, dlq: false, noop: false };
+    if (at === 'below') {
+      const completed = item.status === ackStatus.completed;
+      return { error: completed ? ackError.none : ackError.stale, released, dlq: false, noop: completed };
+    }
+    const gaveUp = item.status === ackStatus.failed || item.status === ackStatus.dlq;
+    const dlq = gaveUp && settled.filed.some(({ offset }) => offset === at);
+    return { error: ackError.none, released, dlq, noop: false };
+  });
+  return { verdicts, next: settled.next, filed: settled.filed, retriesBefore: cursor.retryCount };
+}
+
+/** 5.5: the ack of a lease that an ack has released comes again. */
+function repeated(
+  partition: ExpectedPartition,
+  cursor: ExpectedCursor,
+  items: readonly ExpectedAckItem[],
+): ExpectedAck {
+  const from = cursor.memo?.from ?? 0;
+  const to = Math.min(cursor.memo?.end ?? -1, cursor.committed);
+  const verdicts = items.map(({ id }) => {
+    const isKnown = (partition.offsets.get(id) ?? []).some((offset) => offset >= from && offset <= to);
+    return { error: isKnown ? ackError.none : ackError.lease, released: isKnown, dlq: false, noop: false };
+  });
+  return { verdicts, next: cursor, filed: [], retriesBefore: 0 };
+}
+
+type Place = number | 'below' | 'unknown';
+
+function place(partition: ExpectedPartition, id: string, from: number, to: number, committed: number): Place {
+  const offsets = partition.offsets.get(id) ?? [];
+  const inside = offsets.find((offset) => offset >= from && offset <= to);
+  if (inside !== undefined) return inside;
+  return offsets.some((offset) => offset <= committed) ? 'below' : 'unknown';
+}
+
+interface Named {
+  status: number;
+  error: string | null;
+}
+
+function nameOffsets(items: readonly ExpectedAckItem[], places: readonly Place[]): Map<number, Named> {
+  const named = new Map<number, Named>();
+  items.forEach((item, i) => {
+    const at = places[i];
+    if (typeof at !== 'number') return;
+    const before = named.get(at);
+    if (before === undefined) named.set(at, { status: item.status, error: item.error });
+    else {
+      if (byStrength.indexOf(item.status) > byStrength.indexOf(before.status)) before.status = item.status;
+      before.error ??= item.error;
+    }
+  });
+  return named;
+}
+
+interface Settled {
+  next: ExpectedCursor;
+  filed: { offset: number; error: string }[];
+}
+
+function settle(
+  partition: ExpectedPartition,
+  cursor: ExpectedCursor,
+  named: ReadonlyMap<number, Named>,
+  nowUs: number,
+): Settled {
+  const completed = [...named].filter(([, { status }]) => status === ackStatus.completed).map(([offset]) => offset);
+  const signals = [...named].filter(([, { status }]) => status !== ackStatus.completed).map(([offset]) => offset);
+  const signal = Math.min(...signals);
+  const prefix = Math.max(cursor.committed, ...completed.filter((offset) => offset < signal));
+  const { lease } = cursor;
+  if (named.size === 0) return { next: cursor, filed: [] };
+  if (lease === null) {
+    const next = prefix > cursor.committed ? { ...cursor, committed: prefix, changedAtUs: nowUs } : cursor;
+    return { next, filed: [] };
+  }
+  const from = cursor.memo?.stampUs === lease.stampUs ? cursor.memo.from : cursor.committed + 1;
+  const memo = { stampUs: lease.stampUs, from, end: lease.end };
+  const done = { retryCount: 0, attemptOffset: -1, attemptCount: 0 };
+  if (signals.length === 0) {
+    if (lease.conflated || prefix >= lease.end) {
+      return { next: { ...cursor, ...done, committed: lease.end, lease: null, memo, changedAtUs: nowUs }, filed: [] };
+    }
+    const next = { ...cursor, committed: prefix, memo, attemptOffset: prefix + 1, changedAtUs: nowUs };
+    return { next, filed: [] };
+  }
+  const released = { ...cursor, committed: prefix, lease: null, memo, changedAtUs: nowUs };
+  const head = named.get(signal) as Named;
+  const { options } = partition.queue;
+  const exhausted = cursor.retryCount >= options.retryLimit;
+  if (head.status === ackStatus.retry) return { next: released, filed: [] };
+  if (head.status === ackStatus.failed && !exhausted) {
+    const delayUs = retryDelayUsOf(options);
+    const heldUntilUs = delayUs > 0 ? nowUs + delayUs : released.heldUntilUs;
+    return { next: { ...released, retryCount: cursor.retryCount + 1, heldUntilUs }, filed: [] };
+  }
+  return settleAbove(partition, cursor, released, named, signal, exhausted);
+}
+
+/** The head is given up; the walk above it goes on to the first record that has to come back. */
+function settleAbove(
+  partition: ExpectedPartition,
+  cursor: ExpectedCursor,
+  released: ExpectedCursor,
+  named: ReadonlyMap<number, Named>,
+  signal: number,
+  exhausted: boolean,
+): Settled {
+  const { options } = partition.queue;
+  const files = options.deadLetterQueue || options.dlqAfterMaxRetries;
+  const head = named.get(signal) as Named;
+  const headError = head.error ?? 'Retries exhausted';
+  const highestCompleted = Math.max(
+    -1,
+    ...[...named].filter(([, { status }]) => status === ackStatus.completed).map(([offset]) => offset),
+  );
+  const filed: { offset: number; error: string }[] = [];
+  const giveUp = (offset: number, { status, error }: Named): void => {
+    if (status === ackStatus.dlq || files) filed.push({ offset, error: error ?? headError });
+  };
+  giveUp(signal, head);
+  let committed = signal;
+  let retryCount = 0;
+  const end = cursor.lease?.conflated ? signal : (cursor.lease?.end ?? signal);
+  for (let offset = signal + 1; offset <= end; offset++) {
+    const at = named.get(offset);
+    if (at === undefined) {
+      if (offset > highestCompleted) break;
+    } else if (at.status === ackStatus.retry) break;
+    else if (at.status === ackStatus.failed && !exhausted) {
+      retryCount = cursor.retryCount;
+      break;
+    } else if (at.status !== ackStatus.completed) giveUp(offset, at);
+    committed = offset;
+  }
+  if (cursor.lease?.conflated) committed = cursor.lease.end;
+  const forgets = released.attemptOffset <= committed;
+  const attempts = forgets ? { attemptOffset: -1, attemptCount: 0 } : {};
+  return { next: { ...released, ...attempts, committed, retryCount }, filed };
+}

@@ -1,0 +1,129 @@
+/**
+ * The rules of claiming once more (sections 4.4 to 4.8 of the contract): may this group be given these records of this
+ * partition now, and what is its cursor afterwards.
+ */
+import type { PopRequest } from '../../src/runtime/mod.ts';
+import {
+  type ExpectedCursor,
+  type ExpectedPartition,
+  type ExpectedRecord,
+  freshCursor,
+  hasLiveLease,
+} from './expected-state.ts';
+
+/** A record as a client got it. */
+export interface DeliveredRecord {
+  readonly offset: number;
+  readonly id: string;
+  readonly messageId: string;
+  readonly payload: string;
+  readonly stampUs: number;
+}
+
+/** What one partition contributed to a pop. */
+export interface Delivery {
+  readonly pid: number;
+  readonly partition: string;
+  readonly attempt: number;
+  readonly records: readonly DeliveredRecord[];
+}
+
+export interface ClaimFacts {
+  readonly nowUs: number;
+  readonly commitOnDelivery: boolean;
+  readonly conflation: boolean;
+  /** Length of the lease, microseconds. */
+  readonly leaseUs: number;
+}
+
+/** Microseconds of the lease a pop gets on a queue. */
+export function leaseUsOf(request: PopRequest, queueLeaseSeconds: number): number {
+  const asked = request.leaseSeconds !== null && request.leaseSeconds > 0 ? request.leaseSeconds : null;
+  const byDefault = request.target.kind === 'discover' ? 60 : queueLeaseSeconds;
+  return Math.max(1, asked ?? byDefault) * 1_000_000;
+}
+
+/** The cursor and where it may be when expired records were passed over without a reply. */
+export function withExpiredPassed(
+  partition: ExpectedPartition,
+  cursor: ExpectedCursor,
+  nowUs: number,
+): readonly ExpectedCursor[] {
+  if (partition.queue.ttls.every(({ ttlUs }) => ttlUs === 0) || hasLiveLease(cursor, nowUs)) return [cursor];
+  const found = [cursor];
+  for (const append of partition.appends) {
+    if (append.last <= cursor.committed) continue;
+    if (!partition.queue.mayHaveExpired(append.stampUs, nowUs)) break;
+    found.push({ ...cursor, committed: append.last });
+  }
+  return found;
+}
+
+/** Why these records may not be given to a group whose cursor is this one; null when they may. */
+export function objection(
+  partition: ExpectedPartition,
+  cursor: ExpectedCursor,
+  delivery: Delivery,
+  facts: ClaimFacts,
+): string | null {
+  const { queue } = partition;
+  const { nowUs } = facts;
+  if (hasLiveLease(cursor, nowUs)) return `a lease is live until ${cursor.lease?.expiresAtUs}`;
+  if (cursor.heldUntilUs > nowUs) return `it is held until ${cursor.heldUntilUs}`;
+  if (queue.windowUs > 0 && partition.newestStampUs + queue.windowUs > nowUs) return 'its quiet time is not over';
+  const { records } = delivery;
+  const first = records[0].offset;
+  const isVisible = (stampUs: number): boolean => stampUs + queue.delayUs <= nowUs;
+  if (records.some(({ stampUs }) => !isVisible(stampUs))) return 'a record is delivered before its delay is over';
+  if (records.some(({ stampUs }) => queue.isExpired(stampUs, nowUs))) return 'a record is delivered after its ttl';
+  if (records.some(({ offset }, i) => offset !== first + i)) return 'the offsets are not consecutive';
+  if (facts.conflation) {
+    if (records.length !== 1) return `${records.length} records are delivered under conflation`;
+    if (first <= cursor.committed) return `offset ${first} is settled`;
+    const append = partition.appendOf(first);
+    const next = partition.appends.find((other) => other.first === append.last + 1);
+    if (first !== append.last || (next !== undefined && isVisible(next.stampUs))) return 'it is not the newest record';
+  } else if (first !== cursor.committed + 1) return `offset ${cursor.committed + 1} is next`;
+  const attempt = attemptOf(cursor, facts);
+  if (delivery.attempt !== attempt) return `it is attempt ${attempt}, not ${delivery.attempt}`;
+  return null;
+}
+
+function attemptOf(cursor: ExpectedCursor, facts: ClaimFacts): number {
+  if (facts.commitOnDelivery) return 1;
+  return cursor.attemptOffset === cursor.committed + 1 ? cursor.attemptCount + 1 : 1;
+}
+
+/** The cursor after a delivery to which there was no objection. */
+export function claimed(cursor: ExpectedCursor, delivery: Delivery, facts: ClaimFacts): ExpectedCursor {
+  const end = delivery.records[delivery.records.length - 1].offset;
+  const { nowUs } = facts;
+  if (facts.commitOnDelivery) return { ...freshCursor(end, nowUs), memo: cursor.memo };
+  return {
+    ...cursor,
+    lease: { stampUs: nowUs, end, expiresAtUs: nowUs + facts.leaseUs, conflated: facts.conflation },
+    attemptOffset: cursor.committed + 1,
+    attemptCount: attemptOf(cursor, facts),
+    heldUntilUs: 0,
+    changedAtUs: nowUs,
+  };
+}
+
+/**
+ * Since when something of the partition could have been claimed by a group at this cursor without a break until now;
+ * null when it cannot be claimed now, or that cannot be said.
+ */
+export function claimableSince(partition: ExpectedPartition, cursor: ExpectedCursor, nowUs: number): number | null {
+  const { queue } = partition;
+  const next = partition.records[cursor.committed + 1] as ExpectedRecord | undefined;
+  if (next === undefined || queue.mayHaveExpired(next.stampUs, nowUs)) return null;
+  const sinceUs = Math.max(
+    next.stampUs + queue.delayUs,
+    queue.windowUs > 0 ? partition.newestStampUs + queue.windowUs : 0,
+    cursor.lease === null ? 0 : cursor.lease.expiresAtUs + 1,
+    cursor.heldUntilUs,
+    cursor.changedAtUs,
+    queue.changedAtUs,
+  );
+  return sinceUs <= nowUs ? sinceUs : null;
+}

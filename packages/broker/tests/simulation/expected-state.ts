@@ -1,0 +1,191 @@
+/**
+ * What a broker must hold, as an obvious model: arrays of records, cursors as plain values. Nothing here is shared with
+ * the production code but the table of option defaults.
+ *
+ * Some changes have no reply (a claim that was handed back, expired records that were passed over while nothing could be
+ * delivered). A cursor is therefore a list of candidates; every reply strikes out those it contradicts.
+ */
+import { type QueueOptions, queueOptionTable } from '@lanemq/protocol';
+
+export interface ExpectedRecord {
+  readonly offset: number;
+  /** Its own transactionId, or its message id when it has none. */
+  readonly id: string;
+  readonly hasOwnId: boolean;
+  readonly messageId: string;
+  /** The JSON text that was pushed. */
+  readonly payload: string;
+  readonly stampUs: number;
+  /** Place in its append. */
+  readonly index: number;
+}
+
+export interface ExpectedAppend {
+  readonly first: number;
+  /** Offset of its last record. */
+  readonly last: number;
+  readonly stampUs: number;
+}
+
+export class ExpectedPartition {
+  readonly pid: number;
+  readonly name: string;
+  readonly queue: ExpectedQueue;
+  readonly records: ExpectedRecord[] = [];
+  readonly appends: ExpectedAppend[] = [];
+  /** Offsets by id, ascending. */
+  readonly offsets = new Map<string, number[]>();
+  /** By group. */
+  readonly cursors = new Map<string, readonly ExpectedCursor[]>();
+
+  constructor(pid: number, name: string, queue: ExpectedQueue) {
+    this.pid = pid;
+    this.name = name;
+    this.queue = queue;
+  }
+
+  get last(): number {
+    return this.records.length - 1;
+  }
+
+  /** The append that holds an offset. */
+  appendOf(offset: number): ExpectedAppend {
+    const append = this.appends.find(({ last }) => last >= offset);
+    if (append === undefined) throw new Error(`pid ${this.pid} has no offset ${offset}`);
+    return append;
+  }
+
+  get newestStampUs(): number {
+    return this.appends.length === 0 ? 0 : this.appends[this.appends.length - 1].stampUs;
+  }
+}
+
+export interface ExpectedSubscription {
+  readonly number: number;
+  readonly registered: boolean;
+  readonly mode: 'all' | 'new' | 'timestamp';
+  readonly sinceUs: number;
+  readonly conflation: boolean;
+  /** When it was first seen like this. */
+  readonly seenAtUs: number;
+}
+
+/** A `ttl` that was in force from a moment on; 0 = none. */
+interface TtlPeriod {
+  readonly fromUs: number;
+  readonly ttlUs: number;
+}
+
+export class ExpectedQueue {
+  readonly number: number;
+  readonly name: string;
+  options: QueueOptions;
+  namespace: string;
+  task: string;
+  changedAtUs: number;
+  ttls: readonly TtlPeriod[];
+  readonly partitions = new Map<string, ExpectedPartition>();
+  readonly subscriptions = new Map<string, ExpectedSubscription>();
+
+  constructor(number: number, name: string, options: QueueOptions, nowUs: number) {
+    this.number = number;
+    this.name = name;
+    this.options = options;
+    this.namespace = '';
+    this.task = '';
+    this.changedAtUs = nowUs;
+    this.ttls = [{ fromUs: 0, ttlUs: ttlUsOf(options) }];
+  }
+
+  /** True when a record may have been passed over as expired at some moment up to now. */
+  mayHaveExpired(stampUs: number, nowUs: number): boolean {
+    return this.ttls.some(({ ttlUs }, i) => {
+      const untilUs = this.ttls[i + 1]?.fromUs ?? nowUs;
+      return ttlUs > 0 && stampUs < untilUs - ttlUs;
+    });
+  }
+
+  isExpired(stampUs: number, nowUs: number): boolean {
+    const ttlUs = ttlUsOf(this.options);
+    return ttlUs > 0 && stampUs < nowUs - ttlUs;
+  }
+
+  get delayUs(): number {
+    return this.options.delayedProcessing * 1_000_000;
+  }
+
+  get windowUs(): number {
+    return this.options.windowBuffer * 1_000_000;
+  }
+}
+
+/** An option that the contract stores without effect counts only when it is not the default. */
+export function ttlUsOf(options: QueueOptions): number {
+  return options.ttl === queueOptionTable.ttl.default ? 0 : options.ttl * 1_000_000;
+}
+
+export function retryDelayUsOf(options: QueueOptions): number {
+  return options.retryDelay === queueOptionTable.retryDelay.default ? 0 : options.retryDelay * 1000;
+}
+
+export interface ExpectedLease {
+  readonly stampUs: number;
+  /** Last leased offset. */
+  readonly end: number;
+  readonly expiresAtUs: number;
+  readonly conflated: boolean;
+}
+
+/** A group's place in a partition. Never changed: a change makes another one. */
+export interface ExpectedCursor {
+  readonly committed: number;
+  /** Live or expired. */
+  readonly lease: ExpectedLease | null;
+  readonly retryCount: number;
+  readonly attemptOffset: number;
+  readonly attemptCount: number;
+  readonly heldUntilUs: number;
+  /** The last lease that an ack released or shortened, and its offsets. */
+  readonly memo: { readonly stampUs: number; readonly from: number; readonly end: number } | null;
+  readonly changedAtUs: number;
+}
+
+export function freshCursor(committed: number, nowUs: number): ExpectedCursor {
+  return {
+    committed,
+    lease: null,
+    retryCount: 0,
+    attemptOffset: -1,
+    attemptCount: 0,
+    heldUntilUs: 0,
+    memo: null,
+    changedAtUs: nowUs,
+  };
+}
+
+export function hasLiveLease(cursor: ExpectedCursor, nowUs: number): boolean {
+  return cursor.lease !== null && cursor.lease.expiresAtUs >= nowUs;
+}
+
+/** What the cursor is after its claim was handed back: the delivery did not happen. */
+export function handedBack(cursor: ExpectedCursor, nowUs: number): ExpectedCursor {
+  const attemptCount = cursor.attemptCount - 1;
+  return {
+    ...cursor,
+    lease: null,
+    attemptCount,
+    attemptOffset: attemptCount === 0 ? -1 : cursor.attemptOffset,
+    changedAtUs: nowUs,
+  };
+}
+
+export interface ExpectedDeadLetter {
+  readonly queue: string;
+  readonly queueNumber: number;
+  readonly pid: number;
+  readonly group: string;
+  readonly offset: number;
+  readonly error: string;
+  readonly retryCount: number;
+  readonly stampUs: number;
+}

@@ -1,0 +1,25 @@
+/** A broker for the length of one test. */
+import { BrokerProcess, type BrokerSettings } from '../e2e/broker-process.ts';
+
+/**
+ * Starts a broker, lends it, and stops it. When the test fails the process is killed, so that it does not outlive the
+ * test, and the message says what it printed and where its data folder is, which stays.
+ *
+ * @param repeat how to run the test again, for the message
+ */
+export async function serving(
+  settings: BrokerSettings,
+  use: (broker: BrokerProcess) => Promise<void>,
+  repeat = '',
+): Promise<void> {
+  const broker = await BrokerProcess.start(settings);
+  try {
+    await use(broker);
+  } catch (error) {
+    // It may have ended by itself; then that is the failure.
+    await broker.kill().catch(() => undefined);
+    const where = [repeat, `data folder: ${broker.dataFolder}`, broker.output.slice(-3000)].join('\n');
+    throw new Error(`${(error as Error).message}\n${where}`, { cause: error });
+  }
+  await broker.dispose();
+}
