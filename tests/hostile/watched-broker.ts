@@ -5,8 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import { serving } from '../crash/serving.ts';
 import { freshName } from '../e2e/broker-client.ts';
-import { BrokerProcess, type BrokerSettings } from '../e2e/broker-process.ts';
+import type { BrokerProcess, BrokerSettings } from '../e2e/broker-process.ts';
 import { passed } from '../e2e/clock.ts';
 
 const miB = 1024 * 1024;
@@ -34,8 +35,7 @@ export async function underWatch(
   limits: WatchLimits,
   attack: (broker: BrokerProcess) => Promise<void>,
 ): Promise<void> {
-  const broker = await BrokerProcess.start(settings);
-  try {
+  await serving(settings, async (broker) => {
     const good = new GoodClient(broker);
     for (let i = 0; i < warmUpRounds; i++) await good.round();
     const beforeBytes = await broker.residentBytes();
@@ -53,12 +53,7 @@ export async function underWatch(
     assert.ok(good.slowestMs <= (limits.roundMsMax ?? 2000), numbers);
     assert.ok(growth <= (limits.growthBytesMax ?? 64 * miB), `memory afterwards: ${numbers}`);
     assert.ok(peak <= (limits.peakBytesMax ?? 192 * miB), `memory meanwhile: ${numbers}`);
-    await broker.dispose();
-  } catch (error) {
-    await broker.kill().catch(() => undefined);
-    await broker.removeFolder();
-    throw new Error(`${(error as Error).message}\n${broker.output.slice(-2000)}`, { cause: error });
-  }
+  });
 }
 
 /** Memory that is returned late is returned: looks until it is under the limit, for a few seconds at most. */

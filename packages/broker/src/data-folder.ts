@@ -6,7 +6,16 @@
 import { createHasher, entryHeader, type Hasher, readRecords, recordType, writeGenesis } from './codec/mod.ts';
 import { BrokerState, type RecordHandlers, StateLoader, saveState, stateFormat } from './core/mod.ts';
 import { SoloLog } from './log/solo-log.ts';
-import type { Background, BuiltSnapshot, Clock, Disk, EntryHeader, LogAddress, Random, Scheduler } from './ports/mod.ts';
+import type {
+  Background,
+  BuiltSnapshot,
+  Clock,
+  Disk,
+  EntryHeader,
+  LogAddress,
+  Random,
+  Scheduler,
+} from './ports/mod.ts';
 import type { Store } from './runtime/mod.ts';
 import { SegmentedIndex } from './storage/index-segmented.ts';
 import type { LogOptions } from './storage/log-options.ts';
@@ -38,7 +47,14 @@ class Replay {
     this.state = state;
   }
 
-  apply(header: EntryHeader, bytes: Uint8Array, view: DataView, from: number, to: number, handlers: RecordHandlers): void {
+  apply(
+    header: EntryHeader,
+    bytes: Uint8Array,
+    view: DataView,
+    from: number,
+    to: number,
+    handlers: RecordHandlers,
+  ): void {
     if (!isClosedMark(view, from) && header.digest !== this.state.digest >>> 0) {
       throw new StateDiverged(
         `entry ${header.sequence} was written by a state with digest ${header.digest}, replaying gives ${this.state.digest >>> 0}`,
@@ -75,7 +91,11 @@ function indexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: num
 }
 
 /** Handlers for entries that the state already holds: only blocks of partitions that still exist matter. */
-function onlyIndexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: number) => LogAddress): RecordHandlers {
+function onlyIndexing(
+  state: BrokerState,
+  index: SegmentedIndex,
+  addressOf: (at: number) => LogAddress,
+): RecordHandlers {
   const nothing = (): void => undefined;
   return {
     genesis: nothing,
@@ -292,7 +312,8 @@ class IndexQueue {
         await this.#background.buildSegmentIndex(base);
         if (this.#stopped) break;
         const adoption = await this.#index.adopt(base);
-        if (!adoption.ok) this.#log('error', `the index of segment ${base} is ${adoption.reason} right after it was built`);
+        if (!adoption.ok)
+          this.#log('error', `the index of segment ${base} is ${adoption.reason} right after it was built`);
       } catch (error) {
         // Its rows stay in memory; the next start builds it again.
         if (!this.#stopped) this.#log('error', `segment ${base} could not be indexed: ${(error as Error).message}`);
@@ -323,7 +344,13 @@ export async function buildSnapshot(
       replay.apply(header, bytes, view, from, to, state);
     });
   }
-  const meta = { sequence: throughSequence, address, stampUs: state.lastStampUs, digest: state.digest >>> 0, format: stateFormat };
+  const meta = {
+    sequence: throughSequence,
+    address,
+    stampUs: state.lastStampUs,
+    digest: state.digest >>> 0,
+    format: stateFormat,
+  };
   const { bytes } = await writeSnapshot(disk, hasher, meta, saveState(state));
   return { sequence: throughSequence, address, digest: state.digest, bytes };
 }
@@ -341,7 +368,7 @@ export async function hashState(state: BrokerState): Promise<string> {
     view.setUint32(0, hasher.high, true);
     view.setUint32(4, hasher.low, true);
   }
-  return (view.getUint32(0, true).toString(16).padStart(8, '0') + view.getUint32(4, true).toString(16).padStart(8, '0'));
+  return view.getUint32(0, true).toString(16).padStart(8, '0') + view.getUint32(4, true).toString(16).padStart(8, '0');
 }
 
 /** Applies a whole log, as `verifyLog` shows it, to an empty state. */

@@ -48,7 +48,10 @@ export class DiskWatermark {
     const percent = Math.round(usedShare * 1000) / 10;
     if (!this.#full && usedShare >= this.#limits.fullShare) {
       this.#full = true;
-      this.#log('warn', `the disk is ${percent} % full: pushes are refused until it is below ${this.#limits.freeShare * 100} %`);
+      this.#log(
+        'warn',
+        `the disk is ${percent} % full: pushes are refused until it is below ${this.#limits.freeShare * 100} %`,
+      );
     } else if (this.#full && usedShare < this.#limits.freeShare) {
       this.#full = false;
       this.#log('info', `the disk is ${percent} % full: pushes are taken again`);

@@ -155,7 +155,9 @@ export async function verifyDataFolder(
     const { snapshot, damaged } = await openNewestSnapshot(disk, hasher);
     for (const damage of damaged) problems.push(damage.message);
     if (snapshot !== undefined && snapshot.meta.sequence > log.lastSequence) {
-      problems.push(`${snapshot.path} holds entries up to ${snapshot.meta.sequence}, the log ends at ${log.lastSequence}`);
+      problems.push(
+        `${snapshot.path} holds entries up to ${snapshot.meta.sequence}, the log ends at ${log.lastSequence}`,
+      );
     }
   } catch (error) {
     if (!(error instanceof SnapshotDamage)) throw error;

@@ -21,6 +21,8 @@ export const limits = {
   leaseSecondsMax: 7 * 24 * 3600,
   deadLetterPageMax: 1000,
   deadLetterPageDefault: 100,
+  /** A page of dead letters ends after this many payload bytes; the next one starts at offset + rows. */
+  deadLetterPageBytes: 32 * 1024 * 1024,
   /** Bytes of the error text kept with a dead letter; a longer one is cut at a character. */
   errorTextBytesMax: 4096,
   /** Nesting of arrays and objects in a body. */

@@ -9,7 +9,15 @@
  * As with JSON.parse, the last of several properties of one name counts. The caller has checked that the body is UTF-8.
  */
 import { limits } from '@lanemq/protocol';
-import { type AckItems, type AckStatus, ackStatus, type BrokerIdentity, type IdParts, parseId } from '../core/mod.ts';
+import {
+  type AckItems,
+  type AckStatus,
+  ackStatus,
+  type BrokerIdentity,
+  defaultGroup,
+  type IdParts,
+  parseId,
+} from '../core/mod.ts';
 import type { Hasher } from './hasher.ts';
 import { ascii, JsonError, JsonScanner } from './json-scanner.ts';
 import { noText, PropertyNames, sameBytes, TextField, textOf } from './json-text.ts';
@@ -19,9 +27,6 @@ export type ScannedAck =
   | { readonly ok: true; readonly group: string; readonly items: AckItems }
   /** `message` is for people and begins with `bad ack body:`. */
   | { readonly ok: false; readonly message: string };
-
-/** The group of requests that name none. */
-export const queueModeGroup = '__QUEUE_MODE__';
 
 /** The working arrays are dropped after an ack of more items than this, so that one giant does not stay in memory. */
 const keptItemsMax = 16_384;
@@ -138,7 +143,7 @@ class AckScan {
       return { ok: false, message: `bad ack body: "consumerGroup" ${why}` };
     }
     const isNamed = this.groupStart >= 0 && this.groupEnd > this.groupStart;
-    const group = isNamed ? this.groupText() : queueModeGroup;
+    const group = isNamed ? this.groupText() : defaultGroup;
     if (this.count === 0) this.close(this.outer);
     return { ok: true, group, items: this.items() };
   }

@@ -29,9 +29,13 @@ export class Admission {
   /** In order of arrival. */
   readonly #waiters = new Map<Admitted, Waiter>();
 
-  constructor(options: { bytesMax: number; waitMs: number }) {
+  readonly #random: () => number;
+
+  /** @param options.random in [0, 1), spreads the waits */
+  constructor(options: { bytesMax: number; waitMs: number; random?: () => number }) {
     this.#bytesMax = options.bytesMax;
     this.#waitMs = options.waitMs;
+    this.#random = options.random ?? Math.random;
   }
 
   get waiting(): number {
@@ -45,7 +49,7 @@ export class Admission {
       request.admitted();
       return;
     }
-    const waitMs = this.#waitMs * (0.75 + Math.random() / 2);
+    const waitMs = this.#waitMs * (0.75 + this.#random() / 2);
     const timer = setTimeout(() => {
       this.#waiters.delete(request);
       request.refused();

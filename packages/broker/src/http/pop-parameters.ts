@@ -1,7 +1,7 @@
 /** The parameters of a pop, with the defaults and bounds of the contract. */
 
 import { limits } from '@lanemq/protocol';
-import { queueModeGroup } from '../codec/ack-items.ts';
+import { defaultGroup } from '../core/mod.ts';
 import type { PopRequest } from '../runtime/mod.ts';
 import { parseIsoTime } from './iso-time.ts';
 import { BadParameter, QueryParameters } from './query-parameters.ts';
@@ -46,9 +46,9 @@ export function readPopRequest(
   const commitOnDelivery = parameters.flag('commitOnDelivery') || autoAck;
   const conflation = parameters.flag('conflation');
   const autopilot = parameters.flag('autopilot');
-  const group = parameters.name('consumerGroup') ?? queueModeGroup;
+  const group = parameters.name('consumerGroup') ?? defaultGroup;
   if (timeoutMs < 0) throw new BadParameter(`timeout must not be negative, got ${timeoutMs}`);
-  if (conflation && group === queueModeGroup) throw new BadParameter('conflation needs a consumerGroup');
+  if (conflation && group === defaultGroup) throw new BadParameter('conflation needs a consumerGroup');
   if (conflation && commitOnDelivery) {
     throw new BadParameter('conflation does not go together with commitOnDelivery (or autoAck)');
   }

@@ -95,7 +95,7 @@ function partitionJson(partition: PartitionDetail): object {
     },
     cursor: { totalConsumed: partition.totalConsumed, batchesConsumed: partition.batchesConsumed },
     lastActivity: lastWriteAt,
-    oldestMessage: null,
+    oldestMessage: timeOrNull(partition.firstWriteAtUs),
     newestMessage: lastWriteAt,
     retainedBytes: partition.retainedBytes,
   };

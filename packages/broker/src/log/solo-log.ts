@@ -69,7 +69,10 @@ export class SoloLog implements Log {
   onFailure: (error: Error) => void = (error) => {
     throw error;
   };
-  /** Called when a segment takes no more entries and all of it is durable, after the `onDurable` of its last entry. */
+  /**
+   * Called when a segment takes no more entries, all of it is durable, and the first entries of the next one are too:
+   * from then on the files alone tell where it ends. In order.
+   */
   onSegmentSealed: (base: LogAddress, end: LogAddress) => void = () => undefined;
 
   /** Called when a segment begins, before the first entry in it is filled. */
@@ -94,6 +97,8 @@ export class SoloLog implements Log {
   /** The last entry is the mark of a clean end. */
   #endsClosed: boolean;
   #busy = false;
+  /** A sealed segment that was not reported yet. */
+  #unreported: Segment | null = null;
   #failure: Error | null = null;
   #closed = false;
   #closing: Promise<void> | null = null;
@@ -354,14 +359,17 @@ export class SoloLog implements Log {
     this.#durable = limit;
     this.#durableSequence = through;
     this.#memory.durableThrough(limit);
+    const before = this.#unreported;
+    this.#unreported = null;
     if (next !== undefined) {
       segment.sealed = true;
+      this.#unreported = segment;
       this.#writing++;
     } else if (limit - segment.base >= this.#options.segmentBytes / 2) {
       this.#writer.prepare();
     }
     this.onDurable(through);
-    if (next !== undefined) this.onSegmentSealed(segment.base, limit);
+    if (before !== null) this.onSegmentSealed(before.base, before.end);
   }
 
   #idle(): Promise<void> {

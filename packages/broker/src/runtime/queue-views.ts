@@ -124,6 +124,8 @@ function describePartition(
     pid: partitions.pid[lane],
     name: utf8Text(partitions.nameBytes(lane)),
     createdAtUs: partitions.createdAtUs[lane],
+    // A partition comes into being with its first append, and nothing is removed from its start yet.
+    firstWriteAtUs: total > 0 ? partitions.createdAtUs[lane] : 0,
     lastWriteAtUs: partitions.lastStampUs[lane],
     counts: countsOf(total, unsettled, processing, deadByPid.get(partitions.pid[lane]) ?? 0),
     totalConsumed: worst < 0 ? 0 : cursors.totalConsumed[worst],

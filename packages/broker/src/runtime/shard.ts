@@ -111,11 +111,12 @@ export class Shard implements Engine, PopHost {
   #context!: MutableContext;
   #phase: Phase = 'serving';
   #detail = '';
-  #queue: Operation[] = [];
+  #queue: (Operation | null)[] = [];
   #queueHead = 0;
   #turnRequested = false;
   #turnNowUs = 0;
-  #held: Held[] = [];
+  /** Replies in the order of their decisions; released ones are null, so that they can be collected at once. */
+  #held: (Held | null)[] = [];
   #heldHead = 0;
   /** Operations that wait for a fetch. */
   readonly #fetching = new Set<Operation>();
@@ -322,7 +323,9 @@ export class Shard implements Engine, PopHost {
   async #readDeadLetters(page: { rows: DeadLetterRecord[] }): Promise<DeadLetterView[]> {
     const { state } = this.#store;
     const views: DeadLetterView[] = [];
+    let bytes = 0;
     for (const row of page.rows) {
+      if (bytes >= limits.deadLetterPageBytes) break;
       const lane = state.partitions.findPid(row.pid);
       const queue = state.queueByNumber.get(row.queueNumber);
       // Deleted since the page was made.
@@ -347,6 +350,7 @@ export class Shard implements Engine, PopHost {
         error: row.error,
         payload: this.#clear(block),
       });
+      bytes += block.payloadEnd - block.payloadStart;
     }
     return views;
   }
@@ -430,6 +434,7 @@ export class Shard implements Engine, PopHost {
     while (this.#queueHead < this.#queue.length && decided < turnLimits.operations) {
       if (log.draft.base + log.draft.position - entryStart > turnLimits.entryBytes) break;
       const operation = this.#queue[this.#queueHead] as Operation;
+      this.#queue[this.#queueHead] = null;
       this.#queueHead++;
       decided++;
       this.#decide(operation, later);
@@ -484,6 +489,7 @@ export class Shard implements Engine, PopHost {
     while (this.#heldHead < this.#held.length) {
       const held = this.#held[this.#heldHead] as Held;
       if (held.sequence > durable) break;
+      this.#held[this.#heldHead] = null;
       this.#heldHead++;
       held.operation.release(null);
     }
@@ -660,7 +666,7 @@ export class Shard implements Engine, PopHost {
     const held = this.#held.slice(this.#heldHead);
     this.#held = [];
     this.#heldHead = 0;
-    for (const { operation } of held) operation.release(refusals.outcomeUnknown);
+    for (const reply of held) reply?.operation.release(refusals.outcomeUnknown);
     this.#dropQueued(refusals.retry);
     const old = this.#store;
     this.#reload(old).catch((fault: unknown) => this.#host.fatal(asError(fault)));
@@ -670,7 +676,7 @@ export class Shard implements Engine, PopHost {
     const queued = this.#queue.slice(this.#queueHead);
     this.#queue = [];
     this.#queueHead = 0;
-    for (const operation of queued) operation.release(refusal);
+    for (const operation of queued) operation?.release(refusal);
     for (const operation of [...this.#fetching]) {
       this.#fetching.delete(operation);
       operation.release(refusal);

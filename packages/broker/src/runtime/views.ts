@@ -27,6 +27,9 @@ export interface PartitionDetail {
   readonly pid: number;
   readonly name: string;
   readonly createdAtUs: number;
+  /** Stamp of the oldest append that is kept; 0 = none. */
+  readonly firstWriteAtUs: number;
+  /** Stamp of the newest append; 0 = none was ever made. */
   readonly lastWriteAtUs: number;
   readonly counts: MessageCounts;
   readonly totalConsumed: number;

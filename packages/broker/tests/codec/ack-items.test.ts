@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { hashAckItems, queueModeGroup, scanAckBody } from '../../src/codec/ack-items.ts';
+import { hashAckItems, scanAckBody } from '../../src/codec/ack-items.ts';
 import { createHasher } from '../../src/codec/hasher.ts';
 import { type AckItems, ackStatus } from '../../src/core/commands.ts';
 import { type IdParts, idText, parseId } from '../../src/core/ids.ts';
+import { defaultGroup } from '../../src/core/mod.ts';
 import { arrayOf, literalOf, mutated, objectOf, stringLiteral, valueText } from './json-arbitraries.ts';
 
 const identity = { saltHigh: 0x5a, saltLow: 0x1357_9bdf, seedHigh: 1, seedLow: 2 };
@@ -271,7 +272,7 @@ describe('a body', () => {
     assert.equal(group('{"acknowledgments":[{"consumerGroup":"inner"}]}'), '__QUEUE_MODE__');
     assert.equal(group('{"acknowledgments":[{"consumerGroup":"inner"}],"consumerGroup":"outer"}'), 'outer');
     for (const nothing of ['{}', '{"consumerGroup":null}', '{"consumerGroup":""}'])
-      assert.equal(group(nothing), queueModeGroup);
+      assert.equal(group(nothing), defaultGroup);
   });
 
   it('is refused with its position when it is no JSON, and otherwise only for what it is or for its group', () => {
@@ -381,7 +382,7 @@ describe('results of one call', () => {
     for (const group of ['g2', 'g1', '']) {
       const next = scanAckBody(utf8(`{"transactionId":"zz","partitionId":"9","consumerGroup":"${group}"}`), identity);
       assert.ok(next.ok);
-      assert.equal(next.group, group || queueModeGroup);
+      assert.equal(next.group, group || defaultGroup);
     }
     assert.deepEqual(read(first.items), before);
     assert.equal(first.group, 'g1');

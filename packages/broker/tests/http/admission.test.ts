@@ -57,8 +57,14 @@ describe('admission', () => {
   });
 
   it('refuses after the wait time, give or take a quarter, and lets in what waits behind', async () => {
-    const waitMs = 100;
-    const admission = new Admission({ bytesMax: 100, waitMs });
+    const waitMs = 400;
+    // The one that waits first is the first to give up.
+    const draws = [0, 0.9];
+    const admission = new Admission({
+      bytesMax: 100,
+      waitMs,
+      random: () => draws.shift() ?? assert.fail('a third wait'),
+    });
     admission.enter(new Request(90), 90);
     const startedAt = performance.now();
     let behind: Request | undefined;

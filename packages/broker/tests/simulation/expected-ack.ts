@@ -3,12 +3,7 @@
  * items of one partition and one lease id) against one cursor.
  */
 import { ackError, ackStatus } from '../../src/core/mod.ts';
-import {
-  type ExpectedCursor,
-  type ExpectedPartition,
-  hasLiveLease,
-  retryDelayUsOf,
-} from './expected-state.ts';
+import { type ExpectedCursor, type ExpectedPartition, hasLiveLease, retryDelayUsOf } from './expected-state.ts';
 
 export interface ExpectedAckItem {
   readonly id: string;

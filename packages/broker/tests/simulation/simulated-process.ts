@@ -3,8 +3,9 @@
  * adapters that belong to this life. When the process dies nothing of it goes on: its timers do not run, its disk
  * operations never end, and what it would still answer is not heard.
  */
-import { openDataFolder, buildSnapshot } from '../../src/data-folder.ts';
+
 import { createHasher } from '../../src/codec/mod.ts';
+import { buildSnapshot, openDataFolder } from '../../src/data-folder.ts';
 import type {
   Background,
   BuiltSnapshot,

@@ -1,0 +1,957 @@
+/**
+ * The auditor hears of every decision (with what was asked, what came out, and when) and of every answer that left, keeps
+ * what the broker must hold, and objects to whatever contradicts it.
+ *
+ * A decision is known by the log sequence it will be durable with. Answers that left are promises: what they saw may
+ * never be lost. Of what was decided but not answered any prefix may survive a crash; which one, the recovered log says.
+ *
+ * An objection is an exception of class Violation. `compare` looks into the broker's state and holds it against the
+ * model field by field, so that a wrong turn shows at once and not only when somebody is served by it.
+ */
+import { type QueueOptions, queueOptionTable } from '@lanemq/protocol';
+import { type AckOutcome, type BrokerState, cursorBit, idText, itemStatus } from '../../src/core/mod.ts';
+import type { DeadLetterPage, PopRequest, QueueDetail } from '../../src/runtime/mod.ts';
+import { type ExpectedAckItem, expectAck } from './expected-ack.ts';
+import { claimableSince, claimed, type Delivery, leaseUsOf, objection, withExpiredPassed } from './expected-pop.ts';
+import {
+  type ExpectedCursor,
+  type ExpectedDeadLetter,
+  ExpectedPartition,
+  ExpectedQueue,
+  type ExpectedRecord,
+  type ExpectedSubscription,
+  freshCursor,
+  handedBack,
+  hasLiveLease,
+  ttlUsOf,
+} from './expected-state.ts';
+import { ChangeLog } from './versioned.ts';
+
+export class Violation extends Error {
+  override readonly name = 'Violation';
+}
+
+/** Where and when a decision was made. */
+export interface Moment {
+  readonly nowUs: number;
+  /** Log sequence with which it will be durable. */
+  readonly sequence: number;
+  readonly state: BrokerState;
+}
+
+export interface PushedItem {
+  readonly queue: string;
+  readonly partition: string;
+  /** null = none was sent. */
+  readonly id: string | null;
+  readonly payload: string;
+}
+
+/** One item of a push's answer. */
+export interface PushedResult {
+  readonly status: number;
+  readonly offset: number;
+  readonly pid: number;
+  readonly stampUs: number;
+  readonly index: number;
+}
+
+/** A pop on its way: from the request until its answer left. */
+export interface OpenPop {
+  readonly request: PopRequest;
+  readonly submittedUs: number;
+  /** The client is gone. */
+  isCancelled: boolean;
+  /** What was claimed by it, as keys of cursors; known once it was decided. */
+  claims: readonly { readonly partition: ExpectedPartition; readonly group: string }[];
+}
+
+export interface PopAnswer {
+  readonly leaseStamp: number;
+  readonly deliveries: readonly Delivery[];
+  readonly conflation: boolean;
+  readonly conflationConflict: boolean;
+  readonly autopilot: { readonly partitions: number; readonly batch: number } | null;
+}
+
+export interface AckedItem extends ExpectedAckItem {
+  /** −1 = no decimal number. */
+  readonly pid: number;
+  /** 0 = none, −1 = no lease of this broker. */
+  readonly leaseStamp: number;
+}
+
+/** The start that a pinned pop asked for; it counts while the group is not registered. */
+interface PinnedStart {
+  readonly key: string;
+  readonly mode: 'all' | 'new' | 'timestamp';
+  readonly sinceUs: number;
+}
+
+export interface AuditCounts {
+  pushed: number;
+  duplicates: number;
+  delivered: number;
+  redelivered: number;
+  acked: number;
+  deadLetters: number;
+  emptyPops: number;
+  /** Changes that a crash took back. */
+  takenBack: number;
+  recoveries: number;
+}
+
+function ensure(condition: boolean, promise: string): asserts condition {
+  if (!condition) throw new Violation(promise);
+}
+
+function implicitOptions(): QueueOptions {
+  return { ...configuredOptions(), leaseTime: 60, retentionSinkHoldMaxSeconds: 0 };
+}
+
+function configuredOptions(): QueueOptions {
+  const options = {} as Record<string, number | boolean | string>;
+  for (const [name, facts] of Object.entries(queueOptionTable)) options[name] = facts.default;
+  return options as unknown as QueueOptions;
+}
+
+/** Where a group starts that asks like this. */
+export function requestedStart(request: PopRequest, arrivedUs: number): Omit<PinnedStart, 'key'> {
+  if (request.group === '__QUEUE_MODE__') return { mode: 'all', sinceUs: 0 };
+  if (typeof request.subscriptionFrom === 'number') return { mode: 'timestamp', sinceUs: request.subscriptionFrom };
+  if (request.subscriptionFrom === 'now' || request.subscriptionMode === 'new') {
+    return { mode: 'new', sinceUs: arrivedUs };
+  }
+  return { mode: 'all', sinceUs: 0 };
+}
+
+export class Auditor {
+  readonly counts: AuditCounts = {
+    pushed: 0,
+    duplicates: 0,
+    delivered: 0,
+    redelivered: 0,
+    acked: 0,
+    deadLetters: 0,
+    emptyPops: 0,
+    takenBack: 0,
+    recoveries: 0,
+  };
+  readonly queues = new Map<string, ExpectedQueue>();
+  readonly partitions = new Map<number, ExpectedPartition>();
+  /** By partition, group and offset: a record is given up by a group once. */
+  readonly deadLetters = new Map<string, ExpectedDeadLetter>();
+  readonly openPops = new Set<OpenPop>();
+  readonly #changes = new ChangeLog();
+  readonly #pinnedStarts: PinnedStart[] = [];
+  /** Registrations that were seen once: a recovery may show one again whose entry survived unseen. */
+  readonly #seenSubscriptions = new Map<number, string>();
+  readonly #seenQueues = new Set<number>();
+  #highestPid = 0;
+  /** Everything up to this sequence was promised to somebody. */
+  promisedThrough = 0;
+  /** How long readiness may take to show, microseconds: reading from a slow disk takes time. */
+  readonly #slackUs: number;
+
+  constructor(slackUs: number) {
+    this.#slackUs = slackUs;
+  }
+
+  // Answers and ends
+
+  /** An answer left that saw everything up to a sequence. */
+  answered(sequence: number): void {
+    this.promisedThrough = Math.max(this.promisedThrough, sequence);
+    this.#changes.settle(sequence);
+  }
+
+  /** The folder was opened again; its log ends with this entry. */
+  recovered(lastSequence: number, state: BrokerState): void {
+    ensure(
+      lastSequence >= this.promisedThrough,
+      `what was answered survives: entry ${this.promisedThrough} was seen, the log ends with ${lastSequence}`,
+    );
+    this.counts.takenBack += this.#changes.forgetAfter(lastSequence);
+    this.counts.recoveries++;
+    // Nothing of what is left can be taken back any more.
+    this.#changes.settle(lastSequence);
+    this.#changes.sequence = lastSequence;
+    this.openPops.clear();
+    this.compare(state, 0);
+  }
+
+  // Decisions
+
+  pushDecided(moment: Moment, items: readonly PushedItem[], results: readonly PushedResult[]): void {
+    this.#begin(moment, new Set(items.map(({ queue }) => queue)));
+    ensure(results.length === items.length, 'a push answers each item');
+    const groups = new Map<string, number[]>();
+    items.forEach(({ queue, partition }, i) => {
+      const key = JSON.stringify([queue, partition]);
+      groups.set(key, [...(groups.get(key) ?? []), i]);
+    });
+    const freshByQueue = new Map<ExpectedQueue, number>();
+    for (const numbers of groups.values()) {
+      const { queue: queueName, partition: name } = items[numbers[0]];
+      const fresh = this.#checkGroup(moment, queueName, name, numbers, items, results);
+      const queue = this.queues.get(queueName);
+      if (queue !== undefined) freshByQueue.set(queue, (freshByQueue.get(queue) ?? 0) + fresh);
+    }
+    for (const [queue, fresh] of freshByQueue) {
+      if (queue.options.maxSize === 0 || fresh === 0) continue;
+      const depth = this.#leastDepth(queue);
+      ensure(
+        depth <= queue.options.maxSize,
+        `${queue.name} holds at least ${depth} unfinished messages, its maxSize is ${queue.options.maxSize}`,
+      );
+    }
+  }
+
+  /** Returns how many records of one (queue, partition) were stored. */
+  #checkGroup(
+    moment: Moment,
+    queueName: string,
+    name: string,
+    numbers: readonly number[],
+    items: readonly PushedItem[],
+    results: readonly PushedResult[],
+  ): number {
+    const { nowUs, state } = moment;
+    const place = `${queueName}/${name}`;
+    const queue = this.queues.get(queueName);
+    const partition = queue?.partitions.get(name);
+    const windowUs = (queue?.options.dedupWindowSeconds ?? 0) * 1_000_000;
+    const first = new Map<string, number>();
+    const stored: { item: PushedItem; result: PushedResult }[] = [];
+    for (const i of numbers) {
+      const item = items[i];
+      const result = results[i];
+      const earlier = item.id === null ? undefined : first.get(item.id);
+      if (earlier !== undefined) {
+        const same = results[earlier];
+        ensure(
+          result.status === itemStatus.duplicate && result.offset === same.offset && result.stampUs === same.stampUs,
+          `a repeat inside a push to ${place} is a duplicate of the first, item ${i} is ${JSON.stringify(result)}`,
+        );
+        continue;
+      }
+      if (item.id !== null) first.set(item.id, i);
+      const known = partition === undefined ? undefined : this.#remembered(partition, item.id, nowUs, windowUs);
+      if (known === undefined) {
+        ensure(
+          result.status === itemStatus.queued,
+          `${place} does not remember ${item.id} within ${windowUs} µs: item ${i} is stored, not ${JSON.stringify(result)}`,
+        );
+        stored.push({ item, result });
+      } else {
+        ensure(
+          result.status === itemStatus.duplicate && result.offset === known.offset && result.stampUs === known.stampUs,
+          `${place} remembers ${item.id} at offset ${known.offset} since ${known.stampUs}: item ${i} is a duplicate, not ${JSON.stringify(result)}`,
+        );
+        ensure(
+          idText(state.identity, result.stampUs, result.pid, result.index) === known.messageId,
+          `a duplicate is answered with the id of the original`,
+        );
+        this.counts.duplicates++;
+      }
+    }
+    if (stored.length === 0) return 0;
+    ensure(queue !== undefined, `the queue ${queueName} exists after something was stored in it`);
+    this.#store(moment, queue, name, stored);
+    return stored.length;
+  }
+
+  #remembered(
+    partition: ExpectedPartition,
+    id: string | null,
+    nowUs: number,
+    windowUs: number,
+  ): ExpectedRecord | undefined {
+    if (id === null || windowUs === 0) return undefined;
+    const offset = partition.offsets.get(id)?.at(-1);
+    const record = offset === undefined ? undefined : partition.records[offset];
+    return record !== undefined && record.stampUs >= nowUs - windowUs ? record : undefined;
+  }
+
+  #store(
+    { nowUs, state }: Moment,
+    queue: ExpectedQueue,
+    name: string,
+    stored: readonly { item: PushedItem; result: PushedResult }[],
+  ): void {
+    const { pid } = stored[0].result;
+    let partition = queue.partitions.get(name);
+    if (partition === undefined) {
+      ensure(pid > this.#highestPid, `a new partition gets a new pid: ${pid} is not above ${this.#highestPid}`);
+      partition = new ExpectedPartition(pid, name, queue);
+      this.#changes.set(queue.partitions, name, partition);
+      this.#changes.set(this.partitions, pid, partition);
+      const before = this.#highestPid;
+      this.#highestPid = pid;
+      this.#changes.did(() => {
+        this.#highestPid = before;
+      });
+    }
+    const place = `${queue.name}/${name}`;
+    const firstOffset = partition.last + 1;
+    ensure(nowUs > partition.newestStampUs, `the stamps of ${place} rise`);
+    stored.forEach(({ item, result }, i) => {
+      ensure(
+        result.pid === partition.pid && result.offset === firstOffset + i && result.index === i,
+        `the next offset of ${place} is ${firstOffset + i} (pid ${partition.pid}), not ${JSON.stringify(result)}`,
+      );
+      ensure(result.stampUs === nowUs, `an append of ${place} has the stamp of its decision`);
+      const messageId = idText(state.identity, nowUs, pid, i);
+      const record = {
+        offset: result.offset,
+        id: item.id ?? messageId,
+        hasOwnId: item.id !== null,
+        messageId,
+        payload: item.payload,
+        stampUs: nowUs,
+        index: i,
+      };
+      this.#changes.push(partition.records, record);
+      this.#changes.set(partition.offsets, record.id, [...(partition.offsets.get(record.id) ?? []), record.offset]);
+    });
+    this.#changes.push(partition.appends, { first: firstOffset, last: partition.last, stampUs: nowUs });
+    this.counts.pushed += stored.length;
+  }
+
+  /** What the group furthest behind has at least to do: where the broker counts more is its own affair. */
+  #leastDepth(queue: ExpectedQueue): number {
+    let total = 0;
+    for (const partition of queue.partitions.values()) total += partition.records.length;
+    if (queue.subscriptions.size === 0) return total;
+    let worst = 0;
+    for (const [group, subscription] of queue.subscriptions) {
+      if (!subscription.registered || subscription.mode !== 'all') continue;
+      let pending = 0;
+      for (const partition of queue.partitions.values()) {
+        const committed = Math.max(-1, ...(partition.cursors.get(group) ?? []).map((cursor) => cursor.committed));
+        pending += partition.last - committed;
+      }
+      worst = Math.max(worst, pending);
+    }
+    return worst;
+  }
+
+  /** A push was refused because the queue is full. */
+  pushRefused(items: readonly PushedItem[]): void {
+    const isLimited = items.some(({ queue }) => (this.queues.get(queue)?.options.maxSize ?? 0) > 0);
+    ensure(isLimited, 'only a queue with a maxSize is ever full');
+  }
+
+  popSubmitted(pop: OpenPop): void {
+    this.openPops.add(pop);
+    const { target, group } = pop.request;
+    if (target.kind !== 'partition') return;
+    const start = {
+      key: JSON.stringify([target.queue, target.partition, group]),
+      ...requestedStart(pop.request, pop.submittedUs),
+    };
+    const isKnown = this.#pinnedStarts.some(
+      ({ key, mode, sinceUs }) => key === start.key && mode === start.mode && sinceUs === start.sinceUs,
+    );
+    if (!isKnown) this.#pinnedStarts.push(start);
+  }
+
+  popDecided(moment: Moment, pop: OpenPop, answer: PopAnswer): void {
+    this.#begin(moment, namedQueue(pop.request));
+    const { request } = pop;
+    const { deliveries } = answer;
+    ensure(
+      answer.leaseStamp === (deliveries.length > 0 && !request.commitOnDelivery ? moment.nowUs : 0),
+      'a lease is named by the stamp of its claim',
+    );
+    const queues = this.#queuesOf(request);
+    if (request.target.kind !== 'partition') {
+      for (const queue of queues) {
+        const isRegistered = queue.subscriptions.get(request.group)?.registered === true;
+        ensure(isRegistered, `a pop registers ${request.group} on ${queue.name}`);
+      }
+    }
+    if (request.target.kind === 'queue') this.#checkEchoes(queues[0], request, answer);
+    this.#checkSizes(request, answer);
+    const seen = new Set<number>();
+    const claims: { partition: ExpectedPartition; group: string }[] = [];
+    for (const delivery of deliveries) {
+      ensure(!seen.has(delivery.pid), 'a pop delivers a partition once');
+      seen.add(delivery.pid);
+      claims.push({ partition: this.#checkDelivery(moment, request, queues, delivery), group: request.group });
+    }
+    pop.claims = claims;
+    if (deliveries.length === 0) this.#checkEmpty(moment, pop, queues);
+    if (pop.isCancelled) this.#mayHandBack(pop, moment.nowUs);
+  }
+
+  #queuesOf({ target }: PopRequest): ExpectedQueue[] {
+    if (target.kind === 'discover') {
+      return [...this.queues.values()].filter(
+        ({ namespace, task }) =>
+          (target.namespace === null || target.namespace === namespace) &&
+          (target.task === null || target.task === task),
+      );
+    }
+    const queue = this.queues.get(target.queue);
+    ensure(queue !== undefined || target.kind === 'partition', 'a pop of any partition creates its queue');
+    return queue === undefined ? [] : [queue];
+  }
+
+  #checkEchoes(queue: ExpectedQueue, request: PopRequest, answer: PopAnswer): void {
+    const conflation = queue.subscriptions.get(request.group)?.conflation === true;
+    ensure(answer.conflation === conflation, `the answer says whether ${request.group} conflates`);
+    ensure(
+      answer.conflationConflict === (request.conflation && !conflation),
+      'the answer says when conflation was asked for in vain',
+    );
+  }
+
+  #checkSizes(request: PopRequest, { deliveries, autopilot, conflation }: PopAnswer): void {
+    const batch = request.batch ?? autopilot?.batch ?? 200;
+    const count = deliveries.reduce((sum, { records }) => sum + records.length, 0);
+    ensure(count <= Math.max(1, batch), `a pop of batch ${batch} delivers no ${count} records`);
+    const byDefault = conflation ? batch : (autopilot?.partitions ?? 1);
+    const width = Math.min(Math.max(1, request.partitions ?? byDefault), 64);
+    ensure(deliveries.length <= width, `a pop of width ${width} delivers no ${deliveries.length} partitions`);
+  }
+
+  #checkDelivery(
+    { nowUs }: Moment,
+    request: PopRequest,
+    queues: readonly ExpectedQueue[],
+    delivery: Delivery,
+  ): ExpectedPartition {
+    const partition = this.partitions.get(delivery.pid);
+    ensure(partition !== undefined && queues.includes(partition.queue), `pid ${delivery.pid} belongs to the queue`);
+    const { target, group } = request;
+    const place = `${partition.queue.name}/${partition.name} of ${group}`;
+    ensure(partition.name === delivery.partition, `${place} is delivered under its name`);
+    if (target.kind === 'partition') ensure(partition.name === target.partition, `${place} was not asked for`);
+    ensure(delivery.records.length > 0, `${place} is delivered with a record`);
+    for (const delivered of delivery.records) this.#checkRecord(partition, delivered);
+    const subscription = partition.queue.subscriptions.get(group);
+    const facts = {
+      nowUs,
+      commitOnDelivery: request.commitOnDelivery,
+      conflation: subscription?.conflation === true,
+      leaseUs: leaseUsOf(request, partition.queue.options.leaseTime),
+    };
+    const objections: string[] = [];
+    const next: ExpectedCursor[] = [];
+    for (const cursor of this.#candidates(partition, group, nowUs)) {
+      const reason = objection(partition, cursor, delivery, facts);
+      if (reason === null) next.push(claimed(cursor, delivery, facts));
+      else objections.push(reason);
+    }
+    const offsets = delivery.records.map(({ offset }) => offset);
+    ensure(
+      next.length > 0,
+      `offsets ${offsets[0]} to ${offsets.at(-1)} of ${place} may not be delivered at ${nowUs}: ${[...new Set(objections)].join('; ')}`,
+    );
+    this.#changes.set(partition.cursors, group, distinct(next));
+    this.counts.delivered += delivery.records.length;
+    if (delivery.attempt > 1) this.counts.redelivered += delivery.records.length;
+    return partition;
+  }
+
+  #checkRecord(partition: ExpectedPartition, delivered: Delivery['records'][number]): void {
+    const place = `${partition.queue.name}/${partition.name} at ${delivered.offset}`;
+    const record = partition.records[delivered.offset] as ExpectedRecord | undefined;
+    ensure(record !== undefined, `${place} was never pushed`);
+    ensure(delivered.id === record.id, `${place} has the transactionId ${record.id}, not ${delivered.id}`);
+    ensure(delivered.messageId === record.messageId, `${place} has the id ${record.messageId}`);
+    ensure(delivered.stampUs === record.stampUs, `${place} was pushed at ${record.stampUs}`);
+    ensure(
+      delivered.payload === record.payload,
+      `${place} has the payload ${record.payload}, not ${delivered.payload}`,
+    );
+  }
+
+  /** Where the group may be in the partition, as far as the answers so far tell. */
+  #candidates(partition: ExpectedPartition, group: string, nowUs: number): readonly ExpectedCursor[] {
+    const known = partition.cursors.get(group);
+    const cursors = known ?? this.#starts(partition, group, nowUs).map((committed) => freshCursor(committed, 0));
+    return cursors.flatMap((cursor) => withExpiredPassed(partition, cursor, nowUs));
+  }
+
+  /** Positions at which a group may begin in a partition it has no cursor in. */
+  #starts(partition: ExpectedPartition, group: string, nowUs: number): number[] {
+    const subscription = partition.queue.subscriptions.get(group);
+    const starts = new Set<number>();
+    if (subscription?.registered) starts.add(startOf(partition, subscription.mode, subscription.sinceUs));
+    const key = JSON.stringify([partition.queue.name, partition.name, group]);
+    for (const pinned of this.#pinnedStarts) {
+      if (pinned.key !== key) continue;
+      if (pinned.mode !== 'new') starts.add(startOf(partition, pinned.mode, pinned.sinceUs));
+      else {
+        // It starts with the moment of its decision, which came some time after it was sent.
+        for (const append of partition.appends) if (append.stampUs >= pinned.sinceUs) starts.add(append.first - 1);
+        starts.add(partition.last);
+      }
+      // A start in the future leaves the group at the end that was there when it asked.
+      if (pinned.mode === 'timestamp' && pinned.sinceUs > nowUs) starts.add(partition.last);
+    }
+    return [...starts];
+  }
+
+  /** A pop that went empty must not have overlooked what was there long enough. */
+  #checkEmpty({ nowUs }: Moment, pop: OpenPop, queues: readonly ExpectedQueue[]): void {
+    this.counts.emptyPops++;
+    const { request } = pop;
+    const closingUs = request.wait ? Math.min(100_000, (request.timeoutMs * 1000) / 4) : 0;
+    const limitUs = Math.min(nowUs, nowUs - closingUs) - this.#slackUs;
+    if (pop.isCancelled || pop.submittedUs > limitUs) return;
+    for (const queue of queues) {
+      for (const { partition, sinceUs } of this.claimable(queue, request.group, nowUs)) {
+        if (request.target.kind === 'partition' && request.target.partition !== partition.name) continue;
+        ensure(
+          sinceUs > limitUs,
+          `a pop of ${request.group} that came at ${pop.submittedUs} ended empty at ${nowUs}, but ${queue.name}/${partition.name} was there to claim since ${sinceUs}`,
+        );
+      }
+    }
+  }
+
+  /** Partitions that a registered group can certainly claim now, and since when. */
+  claimable(queue: ExpectedQueue, group: string, nowUs: number): { partition: ExpectedPartition; sinceUs: number }[] {
+    const subscription = queue.subscriptions.get(group);
+    const found: { partition: ExpectedPartition; sinceUs: number }[] = [];
+    if (subscription?.registered !== true) return found;
+    for (const partition of queue.partitions.values()) {
+      const known = partition.cursors.get(group);
+      const starts = known ?? this.#starts(partition, group, nowUs).map((committed) => freshCursor(committed, 0));
+      const since = starts.map((cursor) => claimableSince(partition, cursor, nowUs));
+      if (since.length === 0 || since.includes(null)) continue;
+      found.push({ partition, sinceUs: Math.max(subscription.seenAtUs, ...(since as number[])) });
+    }
+    return found;
+  }
+
+  /** The answer of a pop left, or it was refused. */
+  popEnded(pop: OpenPop): void {
+    this.openPops.delete(pop);
+  }
+
+  /** The client of a pop is gone: what it claimed and nobody got is handed back, some time. */
+  popCancelled(pop: OpenPop, nowUs: number): void {
+    if (pop.isCancelled || !this.openPops.has(pop)) return;
+    pop.isCancelled = true;
+    this.#mayHandBack(pop, nowUs);
+  }
+
+  #mayHandBack(pop: OpenPop, nowUs: number): void {
+    if (pop.request.commitOnDelivery) return;
+    for (const { partition, group } of pop.claims) {
+      const cursors = partition.cursors.get(group) ?? [];
+      this.#changes.set(partition.cursors, group, [...cursors, ...cursors.map((cursor) => handedBack(cursor, nowUs))]);
+    }
+  }
+
+  ackDecided(moment: Moment, group: string, items: readonly AckedItem[], outcome: AckOutcome): void {
+    this.#begin(moment, new Set());
+    ensure(outcome.count === items.length, 'an ack answers each item');
+    const targets = new Map<string, number[]>();
+    items.forEach(({ pid, leaseStamp }, i) => {
+      const key = `${pid}:${leaseStamp}`;
+      targets.set(key, [...(targets.get(key) ?? []), i]);
+    });
+    for (const numbers of targets.values()) this.#checkTarget(moment, group, items, numbers, outcome);
+    this.counts.acked += items.length;
+  }
+
+  #checkTarget(
+    { nowUs }: Moment,
+    group: string,
+    items: readonly AckedItem[],
+    numbers: readonly number[],
+    outcome: AckOutcome,
+  ): void {
+    const { pid, leaseStamp } = items[numbers[0]];
+    const actual = numbers.map((i) => ({
+      error: outcome.errors[i],
+      released: outcome.leaseReleased[i] === 1,
+      dlq: outcome.deadLettered[i] === 1,
+      noop: outcome.noop[i] === 1,
+    }));
+    const partition = this.partitions.get(pid);
+    if (partition === undefined) {
+      const error = pid < 0 ? 1 : 2;
+      ensure(
+        actual.every((verdict) => verdict.error === error),
+        `pid ${pid} is no partition: ${JSON.stringify(actual)}`,
+      );
+      return;
+    }
+    const asked = numbers.map((i) => items[i]);
+    const cursors: (ExpectedCursor | null)[] = [...this.#candidates(partition, group, nowUs)];
+    // A group without a known cursor may not have one at all.
+    if (!partition.cursors.has(group)) cursors.push(null);
+    const matching: { next: ExpectedCursor | null; filed: ReturnType<typeof expectAck> }[] = [];
+    const expectations: string[] = [];
+    for (const cursor of cursors) {
+      const expected = expectAck(partition, cursor, leaseStamp, asked, nowUs);
+      const text = JSON.stringify(expected.verdicts);
+      if (text === JSON.stringify(actual)) matching.push({ next: expected.next, filed: expected });
+      else expectations.push(`${text} for ${JSON.stringify(cursor)}`);
+    }
+    const place = `${partition.queue.name}/${partition.name} of ${group}`;
+    ensure(
+      matching.length > 0,
+      `an ack of ${JSON.stringify(asked)} on ${place} at ${nowUs} answered ${JSON.stringify(actual)}, expected ${expectations.join(' or ')}`,
+    );
+    for (const { offset, error } of matching[0].filed.filed) {
+      this.#file(partition, group, offset, error, matching[0].filed.retriesBefore, nowUs);
+    }
+    const next = matching.flatMap(({ next: cursor }) => (cursor === null ? [] : [cursor]));
+    const mayBeAbsent = next.length < matching.length;
+    if (!mayBeAbsent) this.#changes.set(partition.cursors, group, distinct(next));
+  }
+
+  #file(
+    partition: ExpectedPartition,
+    group: string,
+    offset: number,
+    error: string,
+    retryCount: number,
+    nowUs: number,
+  ): void {
+    const key = deadLetterKey(partition.pid, group, offset);
+    ensure(!this.deadLetters.has(key), `a group gives a record up once: ${key}`);
+    const { queue } = partition;
+    const row = {
+      queue: queue.name,
+      queueNumber: queue.number,
+      pid: partition.pid,
+      group,
+      offset,
+      error,
+      retryCount,
+      stampUs: nowUs,
+    };
+    this.#changes.set(this.deadLetters, key, row);
+    this.counts.deadLetters++;
+  }
+
+  extendDecided(moment: Moment, leaseStamp: number, seconds: number, renewed: number, expiresAtUs: number): void {
+    this.#begin(moment, new Set());
+    const { nowUs } = moment;
+    const untilUs = nowUs + Math.max(1, seconds) * 1_000_000;
+    let least = 0;
+    let most = 0;
+    let earliestUs = Number.POSITIVE_INFINITY;
+    for (const partition of this.partitions.values()) {
+      for (const [group, cursors] of partition.cursors) {
+        const live = cursors.filter((cursor) => cursor.lease?.stampUs === leaseStamp && hasLiveLease(cursor, nowUs));
+        if (live.length === 0) continue;
+        most++;
+        if (live.length === cursors.length) least++;
+        const extended = cursors.map((cursor) => {
+          if (!live.includes(cursor) || cursor.lease === null || cursor.lease.expiresAtUs >= untilUs) return cursor;
+          return { ...cursor, lease: { ...cursor.lease, expiresAtUs: untilUs }, changedAtUs: nowUs };
+        });
+        for (const cursor of extended) {
+          if (cursor.lease?.stampUs === leaseStamp) earliestUs = Math.min(earliestUs, cursor.lease.expiresAtUs);
+        }
+        this.#changes.set(partition.cursors, group, distinct(extended));
+      }
+    }
+    ensure(
+      renewed >= least && renewed <= most,
+      `${least} to ${most} leases are live under ${leaseStamp}, not ${renewed}`,
+    );
+    ensure(
+      renewed === 0 ? expiresAtUs === 0 : least !== most || expiresAtUs === earliestUs,
+      `an extension answers the earliest end, ${earliestUs}, not ${expiresAtUs}`,
+    );
+  }
+
+  configureDecided(
+    moment: Moment,
+    asked: { queue: string; namespace: string | null; task: string | null; mode: string; options: object },
+    view: QueueDetail,
+  ): void {
+    const { nowUs, state } = moment;
+    this.#begin(moment, new Set([asked.queue]), true);
+    const existing = this.queues.get(asked.queue);
+    const options: QueueOptions =
+      existing !== undefined && asked.mode === 'merge' ? { ...existing.options } : configuredOptions();
+    const defaults = configuredOptions() as unknown as Record<string, unknown>;
+    for (const [name, value] of Object.entries(asked.options)) {
+      (options as unknown as Record<string, unknown>)[name] = value ?? defaults[name];
+    }
+    const number = state.queues.get(asked.queue)?.number ?? -1;
+    let queue = existing;
+    if (queue === undefined) {
+      queue = new ExpectedQueue(number, asked.queue, options, nowUs);
+      this.#addQueue(queue);
+    } else this.#setOptions(queue, options, nowUs);
+    const { namespace, task } = queue;
+    queue.namespace = asked.namespace || namespace;
+    queue.task = asked.task || task;
+    const changed = queue;
+    this.#changes.did(() => {
+      changed.namespace = namespace;
+      changed.task = task;
+    });
+    ensure(sameOptions(view.options, options), `configure answers with the options in force`);
+    ensure(view.namespace === queue.namespace && view.task === queue.task, 'configure answers with the labels');
+    this.#sync(moment, new Set([asked.queue]));
+  }
+
+  #setOptions(queue: ExpectedQueue, options: QueueOptions, nowUs: number): void {
+    const before = { options: queue.options, ttls: queue.ttls, changedAtUs: queue.changedAtUs };
+    queue.options = options;
+    queue.ttls = [...queue.ttls, { fromUs: nowUs, ttlUs: ttlUsOf(options) }];
+    queue.changedAtUs = nowUs;
+    this.#changes.did(() => Object.assign(queue, before));
+  }
+
+  #addQueue(queue: ExpectedQueue): void {
+    this.#seenQueues.add(queue.number);
+    this.#changes.set(this.queues, queue.name, queue);
+  }
+
+  deleteDecided(moment: Moment, name: string, existed: boolean): void {
+    // What else happened since the last decision is looked at afterwards: the queue is gone from the state already.
+    this.#changes.sequence = moment.sequence;
+    const queue = this.queues.get(name);
+    ensure(queue === undefined || existed, `a queue that exists is deleted: ${name}`);
+    if (queue !== undefined) {
+      for (const partition of queue.partitions.values()) this.#changes.delete(this.partitions, partition.pid);
+      for (const [key, row] of this.deadLetters) {
+        if (row.queueNumber === queue.number) this.#changes.delete(this.deadLetters, key);
+      }
+      this.#changes.delete(this.queues, name);
+    }
+    this.#sync(moment, new Set());
+  }
+
+  detailDecided(moment: Moment, name: string, view: QueueDetail | null): void {
+    this.#begin(moment, new Set());
+    const queue = this.queues.get(name);
+    ensure((view === null) === (queue === undefined), `a queue is shown when it exists: ${name}`);
+    if (view === null || queue === undefined) return;
+    let total = 0;
+    for (const partition of queue.partitions.values()) total += partition.records.length;
+    ensure(view.messages.total === total, `${name} holds ${total} messages, not ${view.messages.total}`);
+    ensure(view.partitionCount === queue.partitions.size, `${name} has ${queue.partitions.size} partitions`);
+    ensure(sameOptions(view.options, queue.options), `${name} is shown with its options`);
+    const filed = [...this.deadLetters.values()].filter(({ queueNumber }) => queueNumber === queue.number).length;
+    ensure(view.messages.deadLetter === filed, `${name} has ${filed} dead letters, not ${view.messages.deadLetter}`);
+  }
+
+  /** `isWhole`: nothing else is going on, so the page must be exactly what is expected. */
+  deadLettersRead(queue: string | null, group: string | null, page: DeadLetterPage, isWhole: boolean): void {
+    for (const row of page.rows) {
+      const expected = this.deadLetters.get(deadLetterKey(row.pid, row.group, row.offset));
+      // The queue may have been deleted since the page was made.
+      if (expected === undefined) {
+        ensure(
+          !isWhole && !this.partitions.has(row.pid),
+          `a dead letter was filed by somebody: ${JSON.stringify(row)}`,
+        );
+        continue;
+      }
+      const record = this.partitions.get(row.pid)?.records[row.offset];
+      ensure(
+        record !== undefined && new TextDecoder().decode(row.payload) === record.payload,
+        `a dead letter shows the payload that was pushed: pid ${row.pid} offset ${row.offset}`,
+      );
+      ensure(
+        row.transactionId === record.id && row.messageId === record.messageId && row.error === expected.error,
+        `a dead letter shows ids and error: ${JSON.stringify(row)}`,
+      );
+      ensure(
+        row.retryCount === expected.retryCount,
+        `a dead letter shows ${expected.retryCount} retries, not ${row.retryCount}`,
+      );
+    }
+    if (!isWhole) return;
+    const count = [...this.deadLetters.values()].filter(
+      (row) => (queue === null || row.queue === queue) && (group === null || row.group === group),
+    ).length;
+    ensure(
+      page.total === count && page.rows.length === Math.min(count, page.rows.length),
+      `${count} dead letters exist, not ${page.total}`,
+    );
+  }
+
+  // What happens without an answer
+
+  #begin(moment: Moment, creating: ReadonlySet<string>, configures = false): void {
+    this.#changes.sequence = moment.sequence;
+    if (!configures) this.#sync(moment, creating);
+  }
+
+  /** Waiting pops create queues and register groups before they answer: what they did is taken over, if they could. */
+  #sync({ state, nowUs }: Moment, creating: ReadonlySet<string>): void {
+    for (const [name, queue] of this.queues) {
+      ensure(state.queues.get(name)?.number === queue.number, `the queue ${name} exists until it is deleted`);
+    }
+    for (const queue of state.queues.values()) {
+      let expected = this.queues.get(queue.name);
+      if (expected === undefined) {
+        const isExplained =
+          creating.has(queue.name) ||
+          this.#seenQueues.has(queue.number) ||
+          [...this.openPops].some(({ request: { target } }) => target.kind === 'queue' && target.queue === queue.name);
+        ensure(isExplained, `somebody created the queue ${queue.name}`);
+        expected = new ExpectedQueue(queue.number, queue.name, implicitOptions(), nowUs);
+        const labels = queue.name.split('.');
+        expected.namespace = labels[0] ?? '';
+        expected.task = labels[1] ?? '';
+        this.#addQueue(expected);
+      }
+      ensure(sameOptions(queue.options, expected.options), `the queue ${queue.name} has the options it was given`);
+      for (const subscription of queue.subscriptions) {
+        const { number, group, mode, sinceUs, conflation, registered } = subscription;
+        const before = expected.subscriptions.get(group);
+        const isSame =
+          before !== undefined &&
+          before.mode === mode &&
+          before.sinceUs === sinceUs &&
+          before.conflation === conflation &&
+          before.registered === registered;
+        if (isSame) continue;
+        const facts = { number, mode, sinceUs, conflation, registered, seenAtUs: nowUs };
+        const text = JSON.stringify({ queue: queue.number, group, ...facts, seenAtUs: 0 });
+        ensure(before?.registered !== true, `${group} stays on ${queue.name} as it registered: ${text}`);
+        ensure(
+          this.#seenSubscriptions.get(number) === text || this.#explains(expected, group, facts, nowUs),
+          `somebody registered a group on ${queue.name}: ${text}`,
+        );
+        this.#seenSubscriptions.set(number, text);
+        this.#changes.set(expected.subscriptions, group, facts);
+      }
+      for (const group of expected.subscriptions.keys()) {
+        ensure(
+          queue.subscriptions.some((subscription) => subscription.group === group),
+          `${group} stays on ${queue.name}`,
+        );
+      }
+    }
+  }
+
+  #explains(queue: ExpectedQueue, group: string, facts: ExpectedSubscription, nowUs: number): boolean {
+    return [...this.openPops].some(({ request, submittedUs }) => {
+      if (request.group !== group) return false;
+      const { target } = request;
+      const registers = target.kind !== 'partition' || request.conflation;
+      if (registers !== facts.registered || request.conflation !== facts.conflation) return false;
+      if (target.kind === 'discover' ? !this.#queuesOf(request).includes(queue) : target.queue !== queue.name)
+        return false;
+      const start = requestedStart(request, submittedUs);
+      if (start.mode !== facts.mode) return false;
+      return start.mode === 'new'
+        ? facts.sinceUs >= submittedUs && facts.sinceUs <= nowUs
+        : start.sinceUs === facts.sinceUs;
+    });
+  }
+
+  // The state itself
+
+  /** Holds the state against the model, field by field. The state must not be in the middle of a turn. */
+  compare(state: BrokerState, nowUs: number): void {
+    this.#sync({ state, nowUs, sequence: this.#changes.sequence }, new Set());
+    ensure(
+      state.partitions.count === this.partitions.size,
+      `${this.partitions.size} partitions exist, not ${state.partitions.count}`,
+    );
+    for (const partition of this.partitions.values()) this.#comparePartition(state, partition, nowUs);
+    const rows = state.deadLetters.all();
+    ensure(rows.length === this.deadLetters.size, `${this.deadLetters.size} dead letters exist, not ${rows.length}`);
+    for (const { pid, group, offset, error, stampUs, retryCount } of rows) {
+      const expected = this.deadLetters.get(deadLetterKey(pid, group, offset));
+      ensure(
+        expected !== undefined &&
+          expected.error === error &&
+          expected.stampUs === stampUs &&
+          expected.retryCount === retryCount,
+        `the dead letter of pid ${pid} at ${offset} for ${group} is as it was filed`,
+      );
+    }
+  }
+
+  #comparePartition(state: BrokerState, partition: ExpectedPartition, nowUs: number): void {
+    const place = `${partition.queue.name}/${partition.name}`;
+    const { partitions, cursors } = state;
+    const lane = partitions.findPid(partition.pid);
+    ensure(lane >= 0, `${place} (pid ${partition.pid}) exists`);
+    ensure(
+      partitions.nextOffset[lane] === partition.last + 1,
+      `${place} ends with ${partition.last}, not ${partitions.nextOffset[lane] - 1}`,
+    );
+    ensure(
+      partitions.lastStampUs[lane] === partition.newestStampUs,
+      `${place} was written at ${partition.newestStampUs}`,
+    );
+    const seen = new Set<string>();
+    for (let row = partitions.firstCursor[lane]; row >= 0; row = cursors.nextOfLane[row]) {
+      const group = state.subscriptions.get(cursors.subscription[row])?.group;
+      ensure(group !== undefined && !seen.has(group), `a group has one cursor in ${place}`);
+      seen.add(group);
+      if ((cursors.flags[row] & cursorBit.placed) === 0) continue;
+      const claim = cursors.claim[row];
+      const actual = {
+        committed: cursors.committed[row],
+        lease:
+          claim >= 0 && cursors.leaseStamp[claim] !== 0
+            ? {
+                stampUs: cursors.leaseStamp[claim],
+                end: cursors.leaseEnd[claim],
+                expiresAtUs: cursors.expiresAtUs[claim],
+              }
+            : null,
+        retryCount: claim < 0 ? 0 : cursors.retryCount[claim],
+        attempt: claim < 0 ? 0 : cursors.attemptCount[claim],
+      };
+      const text = JSON.stringify(actual);
+      // Expired records are passed over up to the present, which the state does not tell.
+      const timeUs = nowUs === 0 ? Number.POSITIVE_INFINITY : nowUs;
+      const candidates = this.#candidates(partition, group, timeUs).map(visible);
+      ensure(
+        candidates.includes(text),
+        `${group} is in ${place} at ${text}, expected ${[...new Set(candidates)].join(' or ')}`,
+      );
+    }
+    for (const [group, candidates] of partition.cursors) {
+      ensure(seen.has(group), `${group} has a cursor in ${place}: ${visible(candidates[0])}`);
+    }
+  }
+}
+
+/** What of a cursor can be seen in a state. */
+function visible(cursor: ExpectedCursor): string {
+  const { committed, lease, retryCount, attemptCount } = cursor;
+  return JSON.stringify({
+    committed,
+    lease: lease === null ? null : { stampUs: lease.stampUs, end: lease.end, expiresAtUs: lease.expiresAtUs },
+    retryCount,
+    attempt: attemptCount,
+  });
+}
+
+function startOf(partition: ExpectedPartition, mode: 'all' | 'new' | 'timestamp', sinceUs: number): number {
+  if (mode === 'all') return -1;
+  const first = partition.appends.find(({ stampUs }) => stampUs >= sinceUs);
+  return first === undefined ? partition.last : first.first - 1;
+}
+
+function namedQueue({ target }: PopRequest): ReadonlySet<string> {
+  return new Set(target.kind === 'queue' ? [target.queue] : []);
+}
+
+function deadLetterKey(pid: number, group: string, offset: number): string {
+  return `${pid} ${offset} ${group}`;
+}
+
+function sameOptions(a: QueueOptions, b: QueueOptions): boolean {
+  return (Object.keys(queueOptionTable) as (keyof QueueOptions)[]).every((name) => a[name] === b[name]);
+}
+
+function distinct(cursors: readonly ExpectedCursor[]): readonly ExpectedCursor[] {
+  if (cursors.length < 2) return cursors;
+  const byText = new Map(cursors.map((cursor) => [JSON.stringify(cursor), cursor]));
+  return [...byText.values()];
+}
