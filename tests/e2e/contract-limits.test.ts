@@ -1,5 +1,8 @@
-/** Contract sections 14.1, 14.2 and 17.3: limits on bodies and on bytes in flight. */
+/** Contract sections 14 and 17.3: limits on bodies, on bytes in flight, and on what the disk may hold. */
 import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { freshName, type PushResult } from './broker-client.ts';
@@ -158,5 +161,45 @@ describe('bytes in flight', () => {
     );
     assert.equal(result.status, 201);
     assert.ok(tookMs < admissionWaitMs * 0.7, `after ${tookMs} ms`);
+  });
+});
+
+describe('a disk over its watermark', () => {
+  // Contract 14.2, 14.3
+  it('refuses pushes with 507 and goes on with pops, acks, deletes and reads', async () => {
+    const dataFolder = await mkdtemp(join(tmpdir(), 'lanemq-e2e-'));
+    try {
+      const before = await BrokerProcess.start({ dataFolder });
+      await before.client.pushAll('q', 'p', ['a', 'b']);
+      await before.client.pushAll('other', 'p', ['a']);
+      const [leased] = await before.client.pop('q', { batch: 1 });
+      await before.dispose();
+
+      // Every disk that holds a system is more than a hundredth full.
+      const full = await BrokerProcess.start({
+        dataFolder,
+        args: ['--disk-full-share', '0.01', '--disk-free-share', '0.01'],
+      });
+      const { client } = full;
+      const refused = await client.request('POST', '/api/v1/push', { json: { items: [{ queue: 'q', payload: 1 }] } });
+      assert.equal(refused.status, 507);
+      assert.equal(refused.body.code, 'storage_full');
+      assert.equal((await client.ackOne(leased)).success, true);
+      const rest = await client.pop('q');
+      assert.deepEqual(
+        rest.map((message) => message.data),
+        ['b'],
+      );
+      assert.equal((await client.ackOne(rest[0], 'dlq')).dlq, true);
+      assert.equal((await client.deleteQueue('other')).deleted, true);
+      assert.equal((await client.queueDetail('q')).partitions[0].stats.total, 2);
+      await full.dispose();
+
+      const after = await BrokerProcess.start({ dataFolder });
+      assert.equal((await after.client.pushAll('q', 'p', ['c']))[0].offset, 2, 'the refused push stored nothing');
+      await after.dispose();
+    } finally {
+      await rm(dataFolder, { recursive: true, force: true });
+    }
   });
 });

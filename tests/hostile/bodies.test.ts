@@ -86,7 +86,7 @@ describe('bodies that are too large', () => {
   it('sixty bodies of the largest size at once stay within the admission budget', async (context) => {
     const args = ['--max-body-bytes', '4MiB', '--admission-bytes', '16MiB', '--admission-wait-ms', '30000'];
     // The good client's pushes wait their turn behind the large ones, so its rounds tell how long they take.
-    const limits = { growthBytesMax: 192 * miB, peakBytesMax: 320 * miB, roundMsMax: 10_000 };
+    const limits = { growthBytesMax: 256 * miB, peakBytesMax: 384 * miB, roundMsMax: 10_000 };
     await underWatch(context, { args }, limits, async (broker) => {
       const queue = freshName('large');
       const payload = JSON.stringify('x'.repeat(3.9 * miB));

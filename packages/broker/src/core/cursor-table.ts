@@ -1,5 +1,5 @@
 /**
- * All cursors, one row per (partition, group) that has one: columns again, 61 bytes a row. What only a busy cursor
+ * All cursors, one row per (partition, group) that has one: columns again, 65 bytes a row. What only a busy cursor
  * needs (lease, attempts, hold) lives in a claim row that comes and goes.
  *
  * A row can exist before its position is known ("not placed"): then it only says that the group has something to get
@@ -39,6 +39,7 @@ export class CursorTable {
   batchesConsumed = new Uint32Array(firstCapacity);
   /** Of the schedule: what the row waits for, and its place in the deadlines. See schedule.ts. */
   readiness = new Uint8Array(firstCapacity);
+  ticket = new Uint32Array(firstCapacity);
   deadlineAt = new Int32Array(firstCapacity);
   readonly #rows = new RowAllocator();
 
@@ -229,6 +230,7 @@ export class CursorTable {
     this.totalConsumed = grownFloat64(this.totalConsumed, capacity);
     this.batchesConsumed = grownUint32(this.batchesConsumed, capacity);
     this.readiness = grownUint8(this.readiness, capacity);
+    this.ticket = grownUint32(this.ticket, capacity);
     this.deadlineAt = grownInt32(this.deadlineAt, capacity);
   }
 

@@ -206,7 +206,10 @@ function popPartition(
         schedule.evaluate(row);
       }
       if (subscription.conflation) claims.budget = Math.min(claims.budget, limits.conflatedMessagesMax);
-      if (schedule.isReady(row)) claim(context, command, subscription, row, claims);
+      if (schedule.isReady(row)) {
+        schedule.takeOut(row);
+        claim(context, command, subscription, row, claims);
+      }
     }
   }
   return {

@@ -8,8 +8,9 @@
  *                     │ └─block not in memory─▶ loading ──loaded──▶ ready
  *                     └──hold ends── held ◀──failed with retry delay, delayedProcessing, windowBuffer
  *
- * Ready rows of a subscription stand in a FIFO ring, so a pop costs what it claims. Rows that stopped being ready while
- * in the ring (a pinned pop took them) are passed over when they come to the head; each is passed over once.
+ * Ready rows of a subscription stand in a FIFO ring, so a pop costs what it claims. Each entry carries the ticket its row
+ * had when it was filed; a row gets a new ticket whenever it is filed again, so an entry that was left behind (a pinned
+ * pop took the row out of the middle) is known by its old ticket and passed over, once.
  *
  * A group in mode `all` (or from a past time) that registers on a queue with a million partitions must not cost a
  * million steps: its backlog is walked lazily, partition by partition in creation order, as pops ask for work
@@ -17,16 +18,13 @@
  */
 
 import type { BrokerState, StateObserver } from './broker-state.ts';
-import { grownInt32 } from './columns.ts';
 import { type CursorTable, cursorBit } from './cursor-table.ts';
 import { Deadlines } from './deadlines.ts';
 import type { PartitionTable } from './partition-table.ts';
 import type { Queue, Subscription } from './queue.ts';
 
-/** Values of `CursorTable.readiness`, in the low bits; `inRing` is added while a ring holds the row. */
+/** Values of `CursorTable.readiness`. */
 export const readiness = { idle: 0, ready: 1, leased: 2, held: 3, loading: 4 } as const;
-const conditionMask = 7;
-const inRing = 8;
 
 /** Partitions looked at for one `take`: bounds the work of a turn. */
 const backfillStepsMax = 20_000;
@@ -37,44 +35,80 @@ export const taken = { none: -1, unfinished: -2 } as const;
 /** FIFO of cursor rows of one subscription. */
 class ReadyRing {
   #rows = new Int32Array(8);
+  #tickets = new Uint32Array(8);
   #head = 0;
   #count = 0;
+  readonly #isCurrent: (row: number, ticket: number) => boolean;
+  /** Index of the next partition that the walk over the backlog looks at. */
   backfillAt = 0;
+
+  constructor(isCurrent: (row: number, ticket: number) => boolean) {
+    this.#isCurrent = isCurrent;
+  }
 
   get count(): number {
     return this.#count;
   }
 
-  push(row: number): void {
-    if (this.#count === this.#rows.length) this.#grow();
-    this.#rows[(this.#head + this.#count++) & (this.#rows.length - 1)] = row;
+  push(row: number, ticket: number): void {
+    if (this.#count === this.#rows.length) this.#makeRoom();
+    this.#put((this.#head + this.#count++) & (this.#rows.length - 1), row, ticket);
   }
 
-  unshift(row: number): void {
-    if (this.#count === this.#rows.length) this.#grow();
+  unshift(row: number, ticket: number): void {
+    if (this.#count === this.#rows.length) this.#makeRoom();
     this.#head = (this.#head - 1) & (this.#rows.length - 1);
-    this.#rows[this.#head] = row;
+    this.#put(this.#head, row, ticket);
     this.#count++;
   }
 
-  shift(): number {
-    const row = this.#rows[this.#head];
-    this.#head = (this.#head + 1) & (this.#rows.length - 1);
-    this.#count--;
-    if (this.#count === 0 && this.#rows.length > 65_536) {
-      this.#rows = new Int32Array(8);
-      this.#head = 0;
-    }
-    return row;
+  #put(at: number, row: number, ticket: number): void {
+    this.#rows[at] = row;
+    this.#tickets[at] = ticket;
   }
 
-  #grow(): void {
-    const rows = grownInt32(new Int32Array(0), this.#rows.length * 2);
-    for (let i = 0; i < this.#count; i++) rows[i] = this.#rows[(this.#head + i) & (this.#rows.length - 1)];
+  /** The oldest row that is still filed; −1 when there is none. */
+  shift(): number {
+    while (this.#count > 0) {
+      const row = this.#rows[this.#head];
+      const ticket = this.#tickets[this.#head];
+      this.#head = (this.#head + 1) & (this.#rows.length - 1);
+      this.#count--;
+      if (this.#isCurrent(row, ticket)) return row;
+    }
+    if (this.#rows.length > keptRingRows) this.#resize(8);
+    return -1;
+  }
+
+  /** Throws out entries that were left behind, and doubles when that does not give room enough. */
+  #makeRoom(): void {
+    let kept = 0;
+    for (let i = 0; i < this.#count; i++) {
+      const from = (this.#head + i) & (this.#rows.length - 1);
+      if (!this.#isCurrent(this.#rows[from], this.#tickets[from])) continue;
+      this.#put((this.#head + kept) & (this.#rows.length - 1), this.#rows[from], this.#tickets[from]);
+      kept++;
+    }
+    this.#count = kept;
+    if (kept * 2 > this.#rows.length) this.#resize(this.#rows.length * 2);
+  }
+
+  #resize(capacity: number): void {
+    const rows = new Int32Array(capacity);
+    const tickets = new Uint32Array(capacity);
+    for (let i = 0; i < this.#count; i++) {
+      const from = (this.#head + i) & (this.#rows.length - 1);
+      rows[i] = this.#rows[from];
+      tickets[i] = this.#tickets[from];
+    }
     this.#rows = rows;
+    this.#tickets = tickets;
     this.#head = 0;
   }
 }
+
+/** An empty ring larger than this gives its memory back. */
+const keptRingRows = 65_536;
 
 /** What the schedule asks about blocks; answers only what is known in memory. */
 export interface BlockPlaces {
@@ -130,10 +164,14 @@ export class Schedule implements StateObserver {
   #ring(subscription: number): ReadyRing {
     let ring = this.#rings.get(subscription);
     if (ring === undefined) {
-      ring = new ReadyRing();
+      ring = new ReadyRing((row, ticket) => this.#isFiled(row, ticket));
       this.#rings.set(subscription, ring);
     }
     return ring;
+  }
+
+  #isFiled(row: number, ticket: number): boolean {
+    return this.#cursors.ticket[row] === ticket && this.#cursors.readiness[row] === readiness.ready;
   }
 
   /** Rows ready to be taken, at most (some may be passed over). */
@@ -156,15 +194,15 @@ export class Schedule implements StateObserver {
       const row = this.#backfill(subscription, ring);
       if (row !== taken.none) return row;
     }
-    while (ring.count > 0) {
-      const row = ring.shift();
-      if (this.#cursors.subscription[row] !== subscription.number) continue;
-      const value = this.#cursors.readiness[row];
-      if ((value & inRing) === 0) continue;
-      this.#cursors.readiness[row] = value & conditionMask;
-      if ((value & conditionMask) === readiness.ready) return row;
-    }
-    return taken.none;
+    const row = ring.shift();
+    if (row < 0) return taken.none;
+    this.takeOut(row);
+    return row;
+  }
+
+  /** Takes a ready row out of its ring for a caller that claims it or gives it back. */
+  takeOut(row: number): void {
+    this.#cursors.readiness[row] = readiness.idle;
   }
 
   #backfill(subscription: Subscription, ring: ReadyRing): number {
@@ -175,11 +213,9 @@ export class Schedule implements StateObserver {
       if (this.#cursors.find(this.#partitions.firstCursor[lane], subscription.number) >= 0) continue;
       if (!this.#mayHaveBacklog(subscription, lane)) continue;
       const row = this.#state.addCursor(lane, subscription);
-      this.evaluate(row);
-      const value = this.#cursors.readiness[row];
-      if ((value & conditionMask) === readiness.ready) {
-        // It just went to the tail of the ring; it is older than everything there.
-        this.#cursors.readiness[row] = readiness.ready;
+      this.evaluate(row, 'taken');
+      if (this.#cursors.readiness[row] === readiness.ready) {
+        this.takeOut(row);
         return row;
       }
     }
@@ -194,22 +230,25 @@ export class Schedule implements StateObserver {
 
   /** True when the row could be claimed now. */
   isReady(row: number): boolean {
-    return (this.#cursors.readiness[row] & conditionMask) === readiness.ready;
+    return this.#cursors.readiness[row] === readiness.ready;
   }
 
   /** The row waits for its blocks to be read from disk; nobody else gets it meanwhile. */
   setLoading(row: number): void {
-    this.#cursors.readiness[row] = (this.#cursors.readiness[row] & inRing) | readiness.loading;
+    this.#cursors.readiness[row] = readiness.loading;
   }
 
   /** A row that was taken or loading becomes what the state says; a ready one goes to the head, as the oldest. */
   giveBack(row: number): void {
-    this.#cursors.readiness[row] &= inRing;
-    this.evaluate(row, true);
+    this.#cursors.readiness[row] = readiness.idle;
+    this.evaluate(row, 'head');
   }
 
-  /** Finds out what the row is now, from the state and the time, and files it there. */
-  evaluate(row: number, toHead = false): void {
+  /**
+   * Finds out what the row is now, from the state and the time, and files it there. A ready one goes to the tail of its
+   * ring, to the head, or nowhere because the caller takes it.
+   */
+  evaluate(row: number, where: 'tail' | 'head' | 'taken' = 'tail'): void {
     const cursors = this.#cursors;
     const partitions = this.#partitions;
     const before = cursors.readiness[row];
@@ -234,25 +273,21 @@ export class Schedule implements StateObserver {
       if (untilUs > this.nowUs) condition = readiness.held;
       else untilUs = 0;
     }
-    if ((before & conditionMask) === readiness.leased) this.leasedCount--;
+    // A loading row is somebody's: it is filed when that somebody gives it back.
+    if (before === readiness.loading && condition === readiness.ready) return;
+    if (before === readiness.leased) this.leasedCount--;
     if (condition === readiness.leased) this.leasedCount++;
     if (untilUs > 0) this.deadlines.set(row, untilUs);
     else if (cursors.deadlineAt[row] !== 0) this.deadlines.clear(row);
-    if (condition === readiness.ready) {
-      // A loading row is somebody's: it is filed when that somebody gives it back.
-      if ((before & conditionMask) === readiness.loading) return;
-      if ((before & inRing) !== 0 && !toHead) {
-        cursors.readiness[row] = readiness.ready | inRing;
-      } else {
-        const ring = this.#ring(subscription.number);
-        if (toHead) ring.unshift(row);
-        else ring.push(row);
-        cursors.readiness[row] = readiness.ready | inRing;
-      }
-      if ((before & conditionMask) !== readiness.ready) this.#listener.rowReady(subscription, row);
-      return;
-    }
-    cursors.readiness[row] = (before & inRing) | condition;
+    cursors.readiness[row] = condition;
+    if (condition !== readiness.ready || where === 'taken') return;
+    // One that is ready already keeps its place.
+    if (before === readiness.ready && where === 'tail') return;
+    const ticket = ++cursors.ticket[row];
+    const ring = this.#ring(subscription.number);
+    if (where === 'head') ring.unshift(row, ticket);
+    else ring.push(row, ticket);
+    this.#listener.rowReady(subscription, row);
   }
 
   /** When the record at `offset` may be delivered, as far as delayedProcessing and windowBuffer are concerned. */
@@ -295,7 +330,7 @@ export class Schedule implements StateObserver {
       const row = this.#cursors.find(first, subscription.number);
       if (row >= 0) {
         // A backlog that is only longer now changes nothing, unless the quiet time starts again.
-        const condition = this.#cursors.readiness[row] & conditionMask;
+        const condition = this.#cursors.readiness[row];
         if (condition === readiness.idle || queue.windowUs > 0) this.evaluate(row);
       } else if (
         subscription.registered &&
@@ -318,9 +353,10 @@ export class Schedule implements StateObserver {
   }
 
   subscriptionAdded(subscription: Subscription): void {
+    if (!subscription.registered) return;
     const ring = this.#ring(subscription.number);
-    if (subscription.mode === 'new') ring.backfillAt = subscription.queue.laneCount;
-    else if (subscription.registered) this.#listener.subscriptionReady(subscription);
+    ring.backfillAt = subscription.mode === 'new' ? subscription.queue.laneCount : 0;
+    if (subscription.mode !== 'new') this.#listener.subscriptionReady(subscription);
   }
 
   cursorAdded(_row: number): void {
@@ -332,7 +368,7 @@ export class Schedule implements StateObserver {
   }
 
   cursorRemoved(row: number): void {
-    if ((this.#cursors.readiness[row] & conditionMask) === readiness.leased) this.leasedCount--;
+    if (this.#cursors.readiness[row] === readiness.leased) this.leasedCount--;
     this.deadlines.clear(row);
     this.#cursors.readiness[row] = readiness.idle;
   }

@@ -52,6 +52,9 @@ export class ExtendExchange extends SmallBodyExchange implements Reply<ExtendOut
       newExpiresAt: expiresAt,
       expiresAt,
       lease_expires_at: expiresAt,
+      ...(outcome.renewed > 0
+        ? {}
+        : { error: 'no live lease with this id: it has ended, or its messages are settled' }),
     };
   }
 

@@ -86,6 +86,8 @@ interface PinnedStart {
   readonly key: string;
   readonly mode: 'all' | 'new' | 'timestamp';
   readonly sinceUs: number;
+  /** When such a pop was first sent. */
+  readonly sentAtUs: number;
 }
 
 export interface AuditCounts {
@@ -116,7 +118,10 @@ function configuredOptions(): QueueOptions {
 }
 
 /** Where a group starts that asks like this. */
-export function requestedStart(request: PopRequest, arrivedUs: number): Omit<PinnedStart, 'key'> {
+export function requestedStart(
+  request: PopRequest,
+  arrivedUs: number,
+): { mode: 'all' | 'new' | 'timestamp'; sinceUs: number } {
   if (request.group === '__QUEUE_MODE__') return { mode: 'all', sinceUs: 0 };
   if (typeof request.subscriptionFrom === 'number') return { mode: 'timestamp', sinceUs: request.subscriptionFrom };
   if (request.subscriptionFrom === 'now' || request.subscriptionMode === 'new') {
@@ -176,8 +181,8 @@ export class Auditor {
     // Nothing of what is left can be taken back any more.
     this.#changes.settle(lastSequence);
     this.#changes.sequence = lastSequence;
+    this.compare(state, Number.POSITIVE_INFINITY);
     this.openPops.clear();
-    this.compare(state, 0);
   }
 
   // Decisions
@@ -471,26 +476,27 @@ export class Auditor {
   /** Where the group may be in the partition, as far as the answers so far tell. */
   #candidates(partition: ExpectedPartition, group: string, nowUs: number): readonly ExpectedCursor[] {
     const known = partition.cursors.get(group);
-    const cursors = known ?? this.#starts(partition, group, nowUs).map((committed) => freshCursor(committed, 0));
+    const cursors = known ?? this.#starts(partition, group).map((committed) => freshCursor(committed, 0));
     return cursors.flatMap((cursor) => withExpiredPassed(partition, cursor, nowUs));
   }
 
   /** Positions at which a group may begin in a partition it has no cursor in. */
-  #starts(partition: ExpectedPartition, group: string, nowUs: number): number[] {
+  #starts(partition: ExpectedPartition, group: string): number[] {
     const subscription = partition.queue.subscriptions.get(group);
     const starts = new Set<number>();
     if (subscription?.registered) starts.add(startOf(partition, subscription.mode, subscription.sinceUs));
     const key = JSON.stringify([partition.queue.name, partition.name, group]);
     for (const pinned of this.#pinnedStarts) {
       if (pinned.key !== key) continue;
-      if (pinned.mode !== 'new') starts.add(startOf(partition, pinned.mode, pinned.sinceUs));
-      else {
-        // It starts with the moment of its decision, which came some time after it was sent.
-        for (const append of partition.appends) if (append.stampUs >= pinned.sinceUs) starts.add(append.first - 1);
-        starts.add(partition.last);
+      // Once the group is registered, the registration decides.
+      if (subscription?.registered && pinned.sentAtUs > subscription.seenAtUs) continue;
+      if (pinned.mode === 'all' || pinned.sinceUs < pinned.sentAtUs) {
+        starts.add(startOf(partition, pinned.mode, pinned.sinceUs));
+        continue;
       }
-      // A start in the future leaves the group at the end that was there when it asked.
-      if (pinned.mode === 'timestamp' && pinned.sinceUs > nowUs) starts.add(partition.last);
+      // It starts with the end that was there at the moment of its decision, some time after it was sent.
+      for (const append of partition.appends) if (append.stampUs >= pinned.sentAtUs) starts.add(append.first - 1);
+      starts.add(partition.last);
     }
     return [...starts];
   }
@@ -520,7 +526,7 @@ export class Auditor {
     if (subscription?.registered !== true) return found;
     for (const partition of queue.partitions.values()) {
       const known = partition.cursors.get(group);
-      const starts = known ?? this.#starts(partition, group, nowUs).map((committed) => freshCursor(committed, 0));
+      const starts = known ?? this.#starts(partition, group).map((committed) => freshCursor(committed, 0));
       const since = starts.map((cursor) => claimableSince(partition, cursor, nowUs));
       if (since.length === 0 || since.includes(null)) continue;
       found.push({ partition, sinceUs: Math.max(subscription.seenAtUs, ...(since as number[])) });
@@ -528,7 +534,7 @@ export class Auditor {
     return found;
   }
 
-  /** The answer of a pop left, or it was refused. */
+  /** The answer of a pop left. One that was refused or cancelled may still explain what it did before. */
   popEnded(pop: OpenPop): void {
     this.openPops.delete(pop);
   }
@@ -851,7 +857,10 @@ export class Auditor {
 
   // The state itself
 
-  /** Holds the state against the model, field by field. The state must not be in the middle of a turn. */
+  /**
+   * Holds the state against the model, field by field. The state must not be in the middle of a turn. `nowUs`: expired
+   * records may have been passed over up to then.
+   */
   compare(state: BrokerState, nowUs: number): void {
     this.#sync({ state, nowUs, sequence: this.#changes.sequence }, new Set());
     ensure(
@@ -907,9 +916,7 @@ export class Auditor {
         attempt: claim < 0 ? 0 : cursors.attemptCount[claim],
       };
       const text = JSON.stringify(actual);
-      // Expired records are passed over up to the present, which the state does not tell.
-      const timeUs = nowUs === 0 ? Number.POSITIVE_INFINITY : nowUs;
-      const candidates = this.#candidates(partition, group, timeUs).map(visible);
+      const candidates = this.#candidates(partition, group, nowUs).map(visible);
       ensure(
         candidates.includes(text),
         `${group} is in ${place} at ${text}, expected ${[...new Set(candidates)].join(' or ')}`,
