@@ -265,6 +265,15 @@ describe('histories that a correct broker can produce pass', () => {
       .passes();
   });
 
+  it('an option whose only change got no answer has its first value, or the new one', () => {
+    for (const value of [0, 5]) {
+      const s = script().at(0);
+      s.auditor.lose(s.auditor.beginConfigure('q', 'retentionSeconds', 5));
+      s.at(20).auditor.noteOption('q', 'retentionSeconds', { value, initial: 0, beganAtMs: 10 });
+      s.passes();
+    }
+  });
+
   it('commit on delivery that got no answer loses what it took', () => {
     const s = script().push(0, 10, 0, 'a', 'b');
     s.at(20);
@@ -351,6 +360,13 @@ describe('a planted fault is caught', () => {
     script()
       .lostPush(0, 10, 'a', true)
       .pop(20, 30, 'L1', 0, ['a'])
+      .fails('invented', /without being refused/);
+  });
+
+  it('a refused push makes the next one a duplicate', () => {
+    script()
+      .lostPush(0, 10, 'a', true)
+      .duplicate(20, 30, 0, 'a')
       .fails('invented', /without being refused/);
   });
 
@@ -507,9 +523,9 @@ describe('a planted fault is caught', () => {
     };
     set(0, 10, 1);
     set(20, 30, 2);
-    s.at(50).auditor.noteOption('q', 'retentionSeconds', 2, 40);
+    s.at(50).auditor.noteOption('q', 'retentionSeconds', { value: 2, initial: 0, beganAtMs: 40 });
     s.passes();
-    s.at(70).auditor.noteOption('q', 'retentionSeconds', 1, 60);
+    s.at(70).auditor.noteOption('q', 'retentionSeconds', { value: 1, initial: 0, beganAtMs: 60 });
     s.fails('kept', /retentionSeconds is 1/);
   });
 

@@ -159,8 +159,8 @@ export class Auditor {
       nextOffsets.set(partition, result.offset + 1);
     } else if (item.transactionId === null) {
       this.report('invented', `${what}: a duplicate, although it has no transactionId`);
-    } else if (intent.operations.length === 1) {
-      this.report('invented', `${what}: a duplicate, although nobody pushed it before`);
+    } else if (!mayBeStoredBefore(intent, operation)) {
+      this.report('invented', `${what}: a duplicate, although nobody pushed it before without being refused`);
     }
     const record = this.noteRecord(partition, result.offset, result.messageId, result.transactionId);
     record.storedByMs = Math.min(record.storedByMs, operation.endedAtMs);
@@ -352,8 +352,12 @@ export class Auditor {
     this.close(operation, 'answered');
   }
 
-  /** A read of an option that began at `beganAtMs` and was answered now. */
-  noteOption(queue: string, option: string, value: number, beganAtMs: number): void {
+  /** A read of an option that began at `beganAtMs` and was answered now. `initial`: its value before the first write. */
+  noteOption(
+    queue: string,
+    option: string,
+    { value, initial, beganAtMs }: { value: number; initial: number; beganAtMs: number },
+  ): void {
     const list = this.configurations.get(keyOf(queue, option)) ?? [];
     const overwrittenSinceMs = list
       .filter((write) => write.outcome === 'answered' && write.endedAtMs < beganAtMs)
@@ -361,9 +365,10 @@ export class Auditor {
     const possible = list.filter(
       (write) => write.outcome !== 'refused' && (write.endedAtMs >= overwrittenSinceMs || write.outcome === 'open'),
     );
-    if (list.length > 0 && !possible.some((write) => write.value === value)) {
-      const values = possible.map((write) => write.value).join(', ');
-      this.report('kept', `queue ${queue}: ${option} is ${value}, but only ${values} can be in force`);
+    const values = possible.map((write) => write.value);
+    if (overwrittenSinceMs === Number.NEGATIVE_INFINITY) values.push(initial);
+    if (!values.includes(value)) {
+      this.report('kept', `queue ${queue}: ${option} is ${value}, but only ${values.join(', ')} can be in force`);
     }
   }
 
@@ -615,6 +620,13 @@ function intentOf(partition: PartitionHistory, record: KnownRecord): Intent | un
   const named = partition.intents.get(`id:${record.transactionId}`);
   if (named !== undefined || record.transactionId !== record.messageId) return named;
   return partition.intents.get(`payload:${record.payload}`);
+}
+
+/** Another push of the same, or an earlier item of this one, may have stored it. */
+function mayBeStoredBefore(intent: Intent, operation: PushOperation): boolean {
+  const others = intent.operations.filter((other) => other !== operation);
+  const repeatsItself = intent.operations.length - others.length > 1;
+  return repeatsItself || others.some((other) => other.outcome !== 'refused');
 }
 
 function firstBegin(intent: Intent): number {

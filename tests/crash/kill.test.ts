@@ -72,6 +72,8 @@ async function crashUnderLoad(context: TestContext, random: SeededRandom, plan: 
       prefix: '',
       payloadBytesMax,
       leaseSecondsMax: 3,
+      failPercent: 22,
+      latePercent: 2,
     });
     await workload.setUp();
     const stop = new AbortController();

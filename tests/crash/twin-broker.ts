@@ -268,7 +268,12 @@ export class TwinBroker implements Requester {
       if (room === 0 || partitionsLeft === 0) break;
       if (pinned !== null && partition.name !== pinned) continue;
       const cursor = this.#cursor(queue, partition, group);
-      if (cursor.lease !== null && cursor.lease.expiresAtMs >= Date.now() && this.#leaseHolds()) continue;
+      if (
+        cursor.lease !== null &&
+        cursor.lease.expiresAtMs >= Date.now() &&
+        this.#fault !== 'a lease does not keep others out'
+      )
+        continue;
       const from = cursor.committed + 1;
       let to = from;
       const visibleMs = Date.now() - (queue.options.delayedProcessing ?? 0) * 1000;
@@ -283,10 +288,6 @@ export class TwinBroker implements Requester {
       }
     }
     return messages.length === 0 ? undefined : { success: true, messages };
-  }
-
-  #leaseHolds(): boolean {
-    return this.#fault !== 'a lease does not keep others out' || this.#random.chance(50);
   }
 
   #claim(cursor: Cursor, from: number, to: number, leaseId: string, leaseMs: number): number {
@@ -510,7 +511,7 @@ export class TwinBroker implements Requester {
       const partitions = [...queue.partitions.values()];
       const total = partitions.reduce((sum, partition) => sum + partition.records.length, 0);
       const messages = { total, pending: 0, processing: 0, completed: total, deadLetter: queue.deadLetters.length };
-      return { name: queue.name, options: queue.options, messages };
+      return { name: queue.name, options: { retentionSeconds: 0, ...queue.options }, messages };
     });
     return { queues };
   }

@@ -10,7 +10,7 @@ import { type PlantedFault, plantedFaults, TwinBroker } from './twin-broker.ts';
 import { Workload } from './workload.ts';
 
 const seed = chooseSeed('LANEMQ_CRASH_SEED');
-const kills = 6;
+const kills = 10;
 
 async function runOnTwin(context: TestContext, fault: PlantedFault | null): Promise<void> {
   context.diagnostic(`repeat with: LANEMQ_CRASH_SEED=${seed} node --test dist/tests/crash/twin.test.js`);
@@ -23,12 +23,14 @@ async function runOnTwin(context: TestContext, fault: PlantedFault | null): Prom
     prefix: '',
     payloadBytesMax: 400,
     leaseSecondsMax: 1,
+    failPercent: 40,
+    latePercent: 15,
   });
   await workload.setUp();
   const stop = new AbortController();
-  const load = workload.run(8, stop.signal);
+  const load = workload.run(12, stop.signal);
   for (let i = 0; i < kills; i++) {
-    await passed(random.between(100, 300));
+    await passed(random.between(200, 300));
     twin.kill();
   }
   stop.abort();

@@ -21,6 +21,10 @@ export interface WorkloadOptions {
   /** Payload sizes are drawn up to this. */
   readonly payloadBytesMax: number;
   readonly leaseSecondsMax: number;
+  /** Of 100 runs of messages so many are not all processed well. */
+  readonly failPercent: number;
+  /** Of 100 workers so many are too late, and their ack must change nothing. */
+  readonly latePercent: number;
 }
 
 interface QueuePlan {
@@ -42,7 +46,7 @@ const markerOption = 'retentionSeconds';
 const markerMax = 1_000_000;
 const pushesRemembered = 40;
 /** Longer than the shortest lease. */
-const lateMs = 1200;
+const lateMs = 1100;
 
 const groups: readonly GroupPlan[] = [
   { name: queueModeGroup, start: 'all', commitOnDelivery: false },
@@ -178,9 +182,8 @@ export class Workload {
     const { leaseId } = messages[0];
     if (random.chance(6)) await this.#calls.extend(leaseId, random.between(1, this.#options.leaseSecondsMax));
     if (random.chance(10)) await passed(random.integer(400));
-    // Now and then a worker is too late, and its ack must change nothing.
-    if (random.chance(3)) await passed(lateMs);
-    const items = runsOf(messages).flatMap((run) => planAcks(random, run));
+    if (random.chance(this.#options.latePercent)) await passed(lateMs);
+    const items = runsOf(messages).flatMap((run) => planAcks(random, run, this.#options.failPercent));
     if (items.length === 0) return;
     if (random.chance(10)) {
       for (const item of items.slice(0, 5)) await this.#untilAnswered(() => this.#calls.ack(group, [item], true));
@@ -278,7 +281,11 @@ export class Workload {
     const listed = await client.request<{ queues: QueueRow[] }>('GET', '/api/v1/resources/queues', {});
     const detail = listed.body.queues.find((row) => row.name === queue.name);
     assert.ok(detail !== undefined, `queue ${queue.name} is gone`);
-    this.auditor.noteOption(queue.name, markerOption, detail.options.retentionSeconds, beganAtMs);
+    this.auditor.noteOption(queue.name, markerOption, {
+      value: detail.options[markerOption],
+      initial: 0,
+      beganAtMs,
+    });
     const { messages } = detail;
     const expected = { total: this.auditor.recordCount(queue.name), pending: 0, processing: 0, deadLetter: total };
     for (const [name, count] of Object.entries(expected)) {
@@ -305,15 +312,17 @@ function runsOf(messages: readonly DeliveredMessage[]): DeliveredMessage[][] {
   return [...runs.values()];
 }
 
-/** What a consumer reports for the messages of one partition: mostly success, sometimes everything else. */
-function planAcks(random: SeededRandom, run: readonly DeliveredMessage[]): AckItem[] {
-  const plan = random.integer(100);
+/** What a consumer reports for the messages of one partition: success in several ways, or in `failPercent` something else. */
+function planAcks(random: SeededRandom, run: readonly DeliveredMessage[], failPercent: number): AckItem[] {
   const all = run.map((message) => ackItem(message, 'completed'));
-  if (plan < 50) return all;
-  if (plan < 62) return all.slice(-1);
-  if (plan < 70) return all.slice(0, random.integer(run.length + 1));
-  if (plan < 75) return [];
-  if (plan < 78) return all.map((item) => ({ ...item, leaseId: '' }));
+  if (!random.chance(failPercent)) {
+    const plan = random.integer(100);
+    if (plan < 65) return all;
+    // Acking the last settles all before it.
+    if (plan < 80) return all.slice(-1);
+    if (plan < 90) return all.slice(0, random.integer(run.length + 1));
+    return plan < 95 ? [] : all.map((item) => ({ ...item, leaseId: '' }));
+  }
   const status: AckStatus = random.pick(['failed', 'failed', 'failed', 'retry', 'dlq']);
   const at = random.integer(run.length);
   const second = random.integer(run.length);

@@ -33,6 +33,12 @@ export interface DataFolderParts {
   readonly log: (level: 'info' | 'warn' | 'error', text: string) => void;
 }
 
+/**
+ * Partitions and cursors that a state has room for at first. Address space, not memory, until they exist; it spares the
+ * copies, and the holes they leave, of growing there.
+ */
+const roomForRows = 1 << 20;
+
 /** Replaying gives another state than the one that wrote the log: a fault of ours, or of memory. */
 export class StateDiverged extends Error {
   override readonly name = 'StateDiverged';
@@ -116,7 +122,7 @@ async function loadSnapshot(snapshot: StoredSnapshot): Promise<BrokerState> {
   if (snapshot.meta.format !== stateFormat) {
     throw new Error(`${snapshot.path} has format ${snapshot.meta.format}: it was written by another release`);
   }
-  const loader = new StateLoader();
+  const loader = new StateLoader(roomForRows);
   for await (const chunk of snapshot.chunks()) loader.add(chunk);
   return loader.finish();
 }
@@ -141,7 +147,7 @@ async function newestState(disk: Disk, hasher: Hasher, log: DataFolderParts['log
     if (!(error instanceof SnapshotDamage)) throw error;
     log('warn', `${error.message}; the whole log is replayed instead`);
   }
-  return { state: new BrokerState(), sequence: 0, address: 0 };
+  return { state: new BrokerState(roomForRows), sequence: 0, address: 0 };
 }
 
 export async function openDataFolder(parts: DataFolderParts): Promise<Store & { readonly recovered: string }> {

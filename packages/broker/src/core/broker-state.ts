@@ -6,6 +6,7 @@
  * An observer hears what changed, so that what is derived (readiness, the record index) can follow.
  */
 import { assert } from './assert.ts';
+import { rowsAtFirst } from './columns.ts';
 import { CursorTable, cursorBit } from './cursor-table.ts';
 import { DeadLetters } from './dead-letters.ts';
 import type { BrokerIdentity } from './ids.ts';
@@ -40,8 +41,8 @@ const noIdentity: BrokerIdentity = { saltHigh: 0, saltLow: 0, seedHigh: 0, seedL
 export class BrokerState implements RecordHandlers {
   identity: BrokerIdentity = noIdentity;
   createdAtUs = 0;
-  readonly partitions = new PartitionTable();
-  readonly cursors = new CursorTable();
+  readonly partitions: PartitionTable;
+  readonly cursors: CursorTable;
   readonly queues = new Map<string, Queue>();
   readonly queueByNumber = new Map<number, Queue>();
   readonly subscriptions = new Map<number, Subscription>();
@@ -54,6 +55,12 @@ export class BrokerState implements RecordHandlers {
   /** 32-bit digest of every effect applied so far: two states that applied the same log agree on it. */
   digest = 0;
   observer: StateObserver | null = null;
+
+  /** @param rows partitions, and as many cursors, that there is room for before the tables have to grow. */
+  constructor(rows: number = rowsAtFirst) {
+    this.partitions = new PartitionTable(rows);
+    this.cursors = new CursorTable(rows);
+  }
 
   get exists(): boolean {
     return this.createdAtUs !== 0;

@@ -1,7 +1,9 @@
 /**
  * Growing typed arrays. State that exists once per partition or cursor lives in columns of numbers, one array per
  * field, indexed by row: nothing for the garbage collector to walk, and memory that can be counted.
- * Memory that was never written is not resident, so a capacity of twice the need costs address space, not RAM.
+ * Memory that was never written is not resident: a capacity far beyond the need costs address space, not RAM, and
+ * neither does a column in which nearly every row holds 0. So a broker starts with room for a million rows, and a fresh
+ * row is not filled with zeros again.
  */
 export function grownFloat64(column: Float64Array, capacity: number): Float64Array<ArrayBuffer> {
   const grown = new Float64Array(capacity);
@@ -33,6 +35,9 @@ export function grownUint8(column: Uint8Array, capacity: number): Uint8Array<Arr
   return grown;
 }
 
+/** Rows that tables begin with, unless they are told otherwise. */
+export const rowsAtFirst = 1024;
+
 /** Rows that were freed and may be used again, and the first row never used. */
 export class RowAllocator {
   #free = new Int32Array(16);
@@ -44,6 +49,7 @@ export class RowAllocator {
     return this.used - this.#freeCount;
   }
 
+  /** A row; `used` grows when it was never used before, and all its columns still hold zeros. */
   take(): number {
     return this.#freeCount > 0 ? this.#free[--this.#freeCount] : this.used++;
   }

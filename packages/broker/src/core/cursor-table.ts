@@ -9,7 +9,7 @@
  * exactly while one of its fields differs from its rest value.
  */
 import { assert } from './assert.ts';
-import { grownFloat64, grownInt32, grownUint8, grownUint32, RowAllocator } from './columns.ts';
+import { grownFloat64, grownInt32, grownUint8, grownUint32, RowAllocator, rowsAtFirst } from './columns.ts';
 import type { CursorRecord } from './records.ts';
 
 /** Bits of `CursorTable.flags`. */
@@ -20,27 +20,26 @@ export const cursorBit = {
   touched: 2,
 } as const;
 
-const firstCapacity = 1024;
 const firstClaims = 256;
 
 export class CursorTable {
-  lane = new Int32Array(firstCapacity);
+  lane: Int32Array;
   /** −1 = the row is free. */
-  subscription = new Int32Array(firstCapacity);
-  nextOfLane = new Int32Array(firstCapacity);
-  flags = new Uint8Array(firstCapacity);
-  committed = new Float64Array(firstCapacity);
+  subscription: Int32Array;
+  nextOfLane: Int32Array;
+  flags: Uint8Array;
+  committed: Float64Array;
   /** Row of the claim columns; −1 = none. */
-  claim = new Int32Array(firstCapacity);
-  memoStamp = new Float64Array(firstCapacity);
-  memoFrom = new Float64Array(firstCapacity);
-  memoCount = new Uint32Array(firstCapacity);
-  totalConsumed = new Float64Array(firstCapacity);
-  batchesConsumed = new Uint32Array(firstCapacity);
+  claim: Int32Array;
+  memoStamp: Float64Array;
+  memoFrom: Float64Array;
+  memoCount: Uint32Array;
+  totalConsumed: Float64Array;
+  batchesConsumed: Uint32Array;
   /** Of the schedule: what the row waits for, and its place in the deadlines. See schedule.ts. */
-  readiness = new Uint8Array(firstCapacity);
-  ticket = new Uint32Array(firstCapacity);
-  deadlineAt = new Int32Array(firstCapacity);
+  readiness: Uint8Array;
+  ticket: Uint32Array;
+  deadlineAt: Int32Array;
   readonly #rows = new RowAllocator();
 
   // Claims
@@ -57,6 +56,24 @@ export class CursorTable {
   readonly #claims = new RowAllocator();
   /** First cursor under each lease id that still stands in a row, live or expired. */
   readonly #firstOfLease = new Map<number, number>();
+
+  /** @param rows that there is room for before the columns have to grow. */
+  constructor(rows: number = rowsAtFirst) {
+    this.lane = new Int32Array(rows);
+    this.subscription = new Int32Array(rows);
+    this.nextOfLane = new Int32Array(rows);
+    this.flags = new Uint8Array(rows);
+    this.committed = new Float64Array(rows);
+    this.claim = new Int32Array(rows);
+    this.memoStamp = new Float64Array(rows);
+    this.memoFrom = new Float64Array(rows);
+    this.memoCount = new Uint32Array(rows);
+    this.totalConsumed = new Float64Array(rows);
+    this.batchesConsumed = new Uint32Array(rows);
+    this.readiness = new Uint8Array(rows);
+    this.ticket = new Uint32Array(rows);
+    this.deadlineAt = new Int32Array(rows);
+  }
 
   get count(): number {
     return this.#rows.live;
@@ -78,21 +95,24 @@ export class CursorTable {
 
   /** A new row, not placed, at the head of its lane's list. */
   add(lane: number, subscription: number, nextOfLane: number): number {
+    const usedBefore = this.#rows.used;
     const row = this.#rows.take();
     if (row >= this.lane.length) this.#grow(this.lane.length * 2);
     this.lane[row] = lane;
     this.subscription[row] = subscription;
     this.nextOfLane[row] = nextOfLane;
-    this.flags[row] = 0;
     this.committed[row] = -1;
     this.claim[row] = -1;
-    this.memoStamp[row] = 0;
-    this.memoFrom[row] = 0;
-    this.memoCount[row] = 0;
-    this.totalConsumed[row] = 0;
-    this.batchesConsumed[row] = 0;
-    this.readiness[row] = 0;
-    this.deadlineAt[row] = 0;
+    if (row < usedBefore) {
+      this.flags[row] = 0;
+      this.memoStamp[row] = 0;
+      this.memoFrom[row] = 0;
+      this.memoCount[row] = 0;
+      this.totalConsumed[row] = 0;
+      this.batchesConsumed[row] = 0;
+      this.readiness[row] = 0;
+      this.deadlineAt[row] = 0;
+    }
     return row;
   }
 
@@ -158,7 +178,7 @@ export class CursorTable {
     this.memoStamp[row] = record.memoStamp;
     this.memoFrom[row] = record.memoFrom;
     this.memoCount[row] = record.memoCount;
-    this.totalConsumed[row] += record.consumed;
+    if (record.consumed > 0) this.totalConsumed[row] += record.consumed;
     if (record.batchDone) this.batchesConsumed[row]++;
     const rests =
       record.leaseStamp === 0 && record.retryCount === 0 && record.attemptCount === 0 && record.heldUntilUs === 0;

@@ -11,9 +11,18 @@
  * Invariants per live lane: 0 ≤ logStart ≤ nextOffset; lastStampUs rises with every append.
  */
 import { assert } from './assert.ts';
-import { grownFloat64, grownInt32, grownUint8, grownUint16, grownUint32, RowAllocator } from './columns.ts';
+import {
+  grownFloat64,
+  grownInt32,
+  grownUint8,
+  grownUint16,
+  grownUint32,
+  RowAllocator,
+  rowsAtFirst,
+} from './columns.ts';
 
-const firstCapacity = 1024;
+/** Room for names that a new table has, per row. */
+const nameBytesExpected = 32;
 /** A table is doubled when more than this share of it is taken. */
 const loadMax = 0.6;
 /** The arena is rewritten when more than half of it, and at least this much, belongs to deleted names. */
@@ -25,28 +34,44 @@ function mixPid(pid: number): number {
 }
 
 export class PartitionTable {
-  pid = new Float64Array(firstCapacity);
+  pid: Float64Array;
   /** Number of the queue; −1 = the lane is free. */
-  queueNumber = new Int32Array(firstCapacity);
-  nextOffset = new Float64Array(firstCapacity);
-  logStart = new Float64Array(firstCapacity);
+  queueNumber: Int32Array;
+  nextOffset: Float64Array;
+  logStart: Float64Array;
   /** Stamp of the newest append; 0 = nothing was ever written. */
-  lastStampUs = new Float64Array(firstCapacity);
-  createdAtUs = new Float64Array(firstCapacity);
+  lastStampUs: Float64Array;
+  createdAtUs: Float64Array;
   /** Bytes of the partition's blocks. */
-  retainedBytes = new Float64Array(firstCapacity);
+  retainedBytes: Float64Array;
   /** First row of its cursors; −1 = none. */
-  firstCursor = new Int32Array(firstCapacity);
+  firstCursor: Int32Array;
 
-  #nameAt = new Uint32Array(firstCapacity);
-  #nameLength = new Uint16Array(firstCapacity);
-  #nameHash = new Uint32Array(firstCapacity);
-  #arena = new Uint8Array(64 * firstCapacity);
+  #nameAt: Uint32Array;
+  #nameLength: Uint16Array;
+  #nameHash: Uint32Array;
+  #arena: Uint8Array;
   #arenaUsed = 0;
   #arenaGarbage = 0;
-  #byName = new Int32Array(4 * firstCapacity);
-  #byPid = new Int32Array(4 * firstCapacity);
+  #byName = new Int32Array(4 * rowsAtFirst);
+  #byPid = new Int32Array(4 * rowsAtFirst);
   readonly #rows = new RowAllocator();
+
+  /** @param rows that there is room for before the columns have to grow. */
+  constructor(rows: number = rowsAtFirst) {
+    this.pid = new Float64Array(rows);
+    this.queueNumber = new Int32Array(rows);
+    this.nextOffset = new Float64Array(rows);
+    this.logStart = new Float64Array(rows);
+    this.lastStampUs = new Float64Array(rows);
+    this.createdAtUs = new Float64Array(rows);
+    this.retainedBytes = new Float64Array(rows);
+    this.firstCursor = new Int32Array(rows);
+    this.#nameAt = new Uint32Array(rows);
+    this.#nameLength = new Uint16Array(rows);
+    this.#nameHash = new Uint32Array(rows);
+    this.#arena = new Uint8Array(rows * nameBytesExpected);
+  }
 
   get count(): number {
     return this.#rows.live;
@@ -123,6 +148,7 @@ export class PartitionTable {
     end: number,
   ): number {
     assert(this.find(queueNumber, nameHash, bytes, start, end) < 0, 'a partition name is added once');
+    const usedBefore = this.#rows.used;
     const lane = this.#rows.take();
     if (lane >= this.pid.length) this.#grow(this.pid.length * 2);
     const length = end - start;
@@ -139,11 +165,13 @@ export class PartitionTable {
     this.pid[lane] = pid;
     this.queueNumber[lane] = queueNumber;
     this.createdAtUs[lane] = createdAtUs;
-    this.nextOffset[lane] = 0;
-    this.logStart[lane] = 0;
-    this.lastStampUs[lane] = 0;
-    this.retainedBytes[lane] = 0;
     this.firstCursor[lane] = -1;
+    if (lane < usedBefore) {
+      this.nextOffset[lane] = 0;
+      this.logStart[lane] = 0;
+      this.lastStampUs[lane] = 0;
+      this.retainedBytes[lane] = 0;
+    }
     if (this.#rows.live > this.#byName.length * loadMax) this.#rehash(this.#byName.length * 2, lane);
     this.#insert(this.#byName, PartitionTable.#slotHash(queueNumber, nameHash), lane);
     this.#insert(this.#byPid, mixPid(pid), lane);

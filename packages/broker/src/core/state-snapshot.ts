@@ -175,10 +175,15 @@ function writeCursorRow(state: BrokerState, view: DataView, start: number, pid: 
 
 /** Builds a state from its pieces, given in order. Throws when they do not make one. */
 export class StateLoader {
-  readonly state = new BrokerState();
+  readonly state: BrokerState;
   #digest = 0;
   #complete = false;
   readonly #record = new CursorRecord();
+
+  /** @param rows as for BrokerState. */
+  constructor(rows?: number) {
+    this.state = new BrokerState(rows);
+  }
 
   add(piece: StatePiece): void {
     switch (piece.name) {

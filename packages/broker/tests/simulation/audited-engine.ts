@@ -194,7 +194,7 @@ export class AuditedEngine {
       (outcome, moment) => {
         const items = sent.map((item) => ackedItem(item, moment));
         this.#host.auditor.ackDecided(moment, group, items, outcome);
-        return Array.from(outcome.errors, (error) => error === 0);
+        return items.map((_, i) => outcome.errors[i] === 0);
       },
     );
   }
@@ -382,8 +382,8 @@ function ackedItem({ id, pid, leaseId, status, error }: SentAck, { state }: Mome
 }
 
 function pushedResults(outcome: PushOutcome): PushedResult[] {
-  return Array.from(outcome.statuses, (status, i) => ({
-    status,
+  return Array.from({ length: outcome.count }, (_, i) => ({
+    status: outcome.statuses[i],
     offset: outcome.offsets[i],
     pid: outcome.pids[i],
     stampUs: outcome.stamps[i],

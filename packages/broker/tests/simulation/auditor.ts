@@ -155,6 +155,8 @@ export class Auditor {
   #highestPid = 0;
   /** Everything up to this sequence was promised to somebody. */
   promisedThrough = 0;
+  /** Broker time after the machine last slept: what became due meanwhile is seen with the next request only. */
+  sleptAtUs = 0;
   /** How long readiness may take to show, microseconds: reading from a slow disk takes time. */
   readonly #slackUs: number;
 
@@ -353,6 +355,7 @@ export class Auditor {
     if (target.kind !== 'partition') return;
     const start = {
       key: JSON.stringify([target.queue, target.partition, group]),
+      sentAtUs: pop.submittedUs,
       ...requestedStart(pop.request, pop.submittedUs),
     };
     const isKnown = this.#pinnedStarts.some(
@@ -507,7 +510,7 @@ export class Auditor {
     const { request } = pop;
     const closingUs = request.wait ? Math.min(100_000, (request.timeoutMs * 1000) / 4) : 0;
     const limitUs = Math.min(nowUs, nowUs - closingUs) - this.#slackUs;
-    if (pop.isCancelled || pop.submittedUs > limitUs) return;
+    if (pop.isCancelled || pop.submittedUs > limitUs || pop.submittedUs < this.sleptAtUs) return;
     for (const queue of queues) {
       for (const { partition, sinceUs } of this.claimable(queue, request.group, nowUs)) {
         if (request.target.kind === 'partition' && request.target.partition !== partition.name) continue;
@@ -532,6 +535,15 @@ export class Auditor {
       found.push({ partition, sinceUs: Math.max(subscription.seenAtUs, ...(since as number[])) });
     }
     return found;
+  }
+
+  /** True when the group has nothing left to do in any partition of the queue. */
+  isDrained(queue: ExpectedQueue, group: string): boolean {
+    return [...queue.partitions.values()].every((partition) => {
+      const known = partition.cursors.get(group);
+      const ends = known?.map(({ committed }) => committed) ?? this.#starts(partition, group);
+      return ends.every((committed) => committed === partition.last);
+    });
   }
 
   /** The answer of a pop left. One that was refused or cancelled may still explain what it did before. */

@@ -249,6 +249,16 @@ export class SimulatedDisk implements Disk {
     this.place(path, bytes);
   }
 
+  /**
+   * Inverts one bit of what is on the platter: also those see it who hold the file open. The file must be synced.
+   * Doing it twice mends it.
+   */
+  corrupt(path: string, position: number, bit = 0): void {
+    const inode = this.#inode(path);
+    inode.visible[position] ^= 1 << bit;
+    inode.durable[position] ^= 1 << bit;
+  }
+
   /** A disk of its own with the same files, all durable. */
   copy(seed = 1): SimulatedDisk {
     const other = new SimulatedDisk({ seed });

@@ -143,7 +143,8 @@ class Producer extends Client {
   #payload(): string {
     const { features, payloadBytesMax } = this.host.options;
     const number = this.#counter.items++;
-    if (this.chance(0.05)) return this.one('null', '1e400', '{ "a" :\t1, "a":2 }', '"\\u00e9\\ud83d\\ude00"', '[[],{}]');
+    if (this.chance(0.05))
+      return this.one('null', '1e400', '{ "a" :\t1, "a":2 }', '"\\u00e9\\ud83d\\ude00"', '[[],{}]');
     const large = features.largePayloads && this.chance(0.05);
     const padding = this.integer(0, large ? 12_000 : payloadBytesMax);
     return `{"n":${number},"x":"${String.fromCharCode(97 + (number % 26)).repeat(padding)}"}`;
