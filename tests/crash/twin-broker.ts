@@ -116,7 +116,7 @@ const leaseError = 'invalid or expired lease';
 const staleError = 'transaction is unresolvable, already committed, or acknowledgment is stale';
 const pollMs = 5;
 const callMsMax = 4;
-const refusedPercent = 3;
+const refusedPercent = 8;
 
 export class TwinBroker implements Requester {
   readonly #random: SeededRandom;

@@ -49,8 +49,11 @@ describe('fairness in the field', () => {
         for (let i = 0; i < quietTotal; i++) {
           // Every partition is drawn at most once: a step that has no factor in common with the number of them.
           const partition = `quiet${(i * 7919) % existing}`;
-          pushedAt.set(partition, { pops, atMs: performance.now() });
+          // Until its answer is here the message may not be stored yet; pops before that are not held against it.
+          const pushed = { pops: Number.POSITIVE_INFINITY, atMs: performance.now() };
+          pushedAt.set(partition, pushed);
           await broker.client.push([{ queue, partition, payload: 'quiet' }]);
+          pushed.pops = pops;
           if (hotLeft < 1000) {
             hotLeft += 2000;
             await broker.client.push(hotItems());

@@ -135,3 +135,35 @@ export type QueueOptions = {
       ? boolean
       : string;
 };
+
+const sinkNamePattern = /^[A-Za-z0-9._-]{0,64}$/;
+/** Smallest retentionSinkHoldMaxSeconds that is not 0. */
+const sinkHoldSecondsMin = 60;
+
+export type ReadQueueOption =
+  | { readonly ok: true; readonly value: number | boolean | string }
+  /** Begins with the option's name. */
+  | { readonly ok: false; readonly message: string };
+
+/** The value an option gets from what a client sent for it: checked against the table, and clamped where the contract clamps. */
+export function readQueueOption(name: QueueOptionName, value: unknown): ReadQueueOption {
+  const refuse = (what: string): ReadQueueOption => ({ ok: false, message: `${name} ${what}` });
+  const facts = queueOptionTable[name];
+  switch (facts.type) {
+    case 'boolean':
+      return typeof value === 'boolean' ? { ok: true, value } : refuse('must be a boolean');
+    case 'text':
+      if (typeof value !== 'string') return refuse('must be a string');
+      return sinkNamePattern.test(value) ? { ok: true, value } : refuse('must be at most 64 of A-Z a-z 0-9 . _ -');
+    case 'integer': {
+      if (typeof value !== 'number' || !Number.isInteger(value)) return refuse('must be an integer');
+      const { min, max } = facts;
+      if (name === 'minPopWaitTime') return { ok: true, value: Math.min(Math.max(value, min), max) };
+      if (value < min || value > max) return refuse(`must be from ${min} to ${max}, got ${value}`);
+      if (name === 'retentionSinkHoldMaxSeconds' && value > 0 && value < sinkHoldSecondsMin) {
+        return refuse(`must be 0 or at least ${sinkHoldSecondsMin}, got ${value}`);
+      }
+      return { ok: true, value };
+    }
+  }
+}

@@ -1,6 +1,6 @@
 /** The body of configure: which queue, and what of it changes. Nothing is changed when anything in it is refused. */
 
-import { type QueueOptionName, queueOptionTable } from '@lanemq/protocol';
+import { type QueueOptionName, queueOptionTable, readQueueOption } from '@lanemq/protocol';
 import type { ConfigureRequest } from '../runtime/mod.ts';
 import { isObject, type JsonObject } from './small-body.ts';
 
@@ -16,39 +16,11 @@ function shown(value: unknown): string {
   return text.length > 64 ? `${text.slice(0, 64)}…` : text;
 }
 
-const sinkHoldForm = /^[A-Za-z0-9._-]{0,64}$/;
-
-/** Numbers out of bounds are refused, but for the one that the contract clamps. */
-const clampedOption: QueueOptionName = 'minPopWaitTime';
-/** Smallest retentionSinkHoldMaxSeconds that is not 0. */
-const sinkHoldSecondsMin = 60;
-
-function integerOption(name: QueueOptionName, value: unknown): number {
-  if (typeof value !== 'number' || !Number.isInteger(value)) throw new Refused(`${name} must be an integer`);
-  const facts = queueOptionTable[name];
-  if (facts.type !== 'integer') throw new Refused(`${name} must be a ${facts.type}`);
-  const { min, max } = facts;
-  if (name === clampedOption) return Math.min(Math.max(value, min), max);
-  if (value < min || value > max) throw new Refused(`${name} must be from ${min} to ${max}, got ${value}`);
-  if (name === 'retentionSinkHoldMaxSeconds' && value > 0 && value < sinkHoldSecondsMin) {
-    throw new Refused(`${name} must be 0 or at least ${sinkHoldSecondsMin}, got ${value}`);
-  }
-  return value;
-}
-
 function optionValue(name: QueueOptionName, value: unknown): number | boolean | string | null {
   if (value === null) return null;
-  switch (queueOptionTable[name].type) {
-    case 'integer':
-      return integerOption(name, value);
-    case 'boolean':
-      if (typeof value !== 'boolean') throw new Refused(`${name} must be a boolean`);
-      return value;
-    case 'text':
-      if (typeof value !== 'string') throw new Refused(`${name} must be a string`);
-      if (!sinkHoldForm.test(value)) throw new Refused(`${name} must be at most 64 of A-Z a-z 0-9 . _ -`);
-      return value;
-  }
+  const read = readQueueOption(name, value);
+  if (!read.ok) throw new Refused(read.message);
+  return read.value;
 }
 
 /** `maxQueueSize` is another name of `maxSize`; clients that fill in defaults send both, and the one that says something counts. */

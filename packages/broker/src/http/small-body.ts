@@ -1,5 +1,7 @@
 /** Bodies of the routes that take a few settings: small, and read as a plain JSON value. */
 
+import { limits } from '@lanemq/protocol';
+import { checkJson } from '../codec/mod.ts';
 import type { Admission } from './admission.ts';
 import { BodyExchange } from './body-exchange.ts';
 
@@ -24,12 +26,9 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The JSON value of a body; undefined when it is none. */
+/** The JSON value of a body; undefined when it is none, or nested deeper than any body may be. */
 export function parseJson(body: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.length).toString('utf8'));
-  } catch {
-    // What is wrong in it does not matter: the callers say that it is not JSON, or take it for absent.
-    return undefined;
-  }
+  if (checkJson(body, limits.jsonDepthMax) !== undefined) return undefined;
+  // What is wrong with it does not matter: the callers say that it is not JSON, or take it for absent.
+  return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.length).toString('utf8'));
 }

@@ -114,10 +114,14 @@ export class Shard implements Engine, PopHost {
   #queue: (Operation | null)[] = [];
   #queueHead = 0;
   #turnRequested = false;
+  /** A turn was asked for and waits until the disk has caught up. */
+  #turnPutOff = false;
   #turnNowUs = 0;
   /** Replies in the order of their decisions; released ones are null, so that they can be collected at once. */
   #held: (Held | null)[] = [];
   #heldHead = 0;
+  /** Set while the shard stops: called when nothing is in flight any more. */
+  #whenDrained: (() => void) | null = null;
   /** Operations that wait for a fetch. */
   readonly #fetching = new Set<Operation>();
   #encryptedQueues = new Set<string>();
@@ -401,6 +405,7 @@ export class Shard implements Engine, PopHost {
     }
     if (this.#phase !== 'serving') {
       operation.release(refusals.stopping);
+      this.#lookDrained();
       return;
     }
     this.#queue.push(operation);
@@ -423,8 +428,9 @@ export class Shard implements Engine, PopHost {
   #turn(): void {
     if (this.#phase !== 'serving' && this.#phase !== 'stopping') return;
     const { log } = this.#store;
-    // The disk is behind: go on when it has caught up (onDurable asks for a turn).
-    if (log.nextSequence - 1 - log.durableSequence >= turnLimits.unsyncedEntries) return;
+    // The disk is behind: go on when it has caught up.
+    this.#turnPutOff = log.nextSequence - 1 - log.durableSequence >= turnLimits.unsyncedEntries;
+    if (this.#turnPutOff) return;
     this.#counters.turns++;
     this.#turnNowUs = this.#host.clock.nowUs();
     const moreDeadlines = this.#schedule.advance(this.#turnNowUs, turnLimits.deadlines);
@@ -453,8 +459,11 @@ export class Shard implements Engine, PopHost {
 
   #decide(operation: Operation, later: Operation[]): void {
     const { state, log } = this.#store;
-    this.#context.nowUs = Math.max(this.#turnNowUs, state.lastStampUs + 1);
-    this.#schedule.nowUs = this.#context.nowUs;
+    const nowUs = Math.max(this.#turnNowUs, state.lastStampUs + 1);
+    this.#context.nowUs = nowUs;
+    // What has ended by this operation's time has ended for all of it, whoever looks.
+    if (this.#schedule.deadlines.nextUs <= nowUs) this.#schedule.advance(nowUs, turnLimits.deadlines);
+    else this.#schedule.nowUs = nowUs;
     this.#access.begin(operation.facts);
     switch (operation.decide()) {
       case 'done':
@@ -500,7 +509,8 @@ export class Shard implements Engine, PopHost {
       this.#held = this.#held.slice(this.#heldHead);
       this.#heldHead = 0;
     }
-    if (this.#queueHead < this.#queue.length) this.#requestTurn();
+    if (this.#turnPutOff || this.#queueHead < this.#queue.length) this.#requestTurn();
+    this.#lookDrained();
   }
 
   #armDeadline(): void {
@@ -726,18 +736,17 @@ export class Shard implements Engine, PopHost {
   /** Resolves when everything submitted so far was answered; what is submitted from now on is refused. */
   #drained(): Promise<void> {
     this.#phase = 'stopping';
-    this.#requestTurn();
     return new Promise((resolve) => {
-      const look = (): void => {
-        const idle = this.#queueHead === this.#queue.length && this.#held.length === 0 && this.#fetching.size === 0;
-        if (idle) resolve();
-        else {
-          this.#requestTurn();
-          this.scheduler.after(1, look);
-        }
-      };
-      look();
+      this.#whenDrained = resolve;
+      this.#requestTurn();
     });
+  }
+
+  #lookDrained(): void {
+    if (this.#whenDrained === null) return;
+    if (this.#queue.length > 0 || this.#held.length > 0 || this.#fetching.size > 0) return;
+    this.#whenDrained();
+    this.#whenDrained = null;
   }
 }
 

@@ -239,6 +239,7 @@ describe('routes', () => {
         newExpiresAt: null,
         expiresAt: null,
         lease_expires_at: null,
+        error: 'no live lease with this id: it has ended, or its messages are settled',
       });
     }
   });

@@ -4,6 +4,9 @@
  */
 import type { Clock, Scheduler } from '../../src/ports/mod.ts';
 
+/** Turns that may follow each other while time stands still. */
+const turnsAtOnceMax = 100_000;
+
 interface Timer {
   readonly atMs: number;
   readonly order: number;
@@ -31,9 +34,13 @@ export class SimulatedScheduler implements Scheduler {
     return () => this.#timers.delete(timer);
   }
 
-  /** Runs everything that is due now, and what follows from it, until only later timers are left. */
+  /**
+   * Runs everything that is due now, and what follows from it, until only later timers are left. Rejects when that does
+   * not end: something asks for the next turn again and again.
+   */
   async runUntilIdle(): Promise<void> {
-    for (;;) {
+    for (let turns = 0; ; turns++) {
+      if (turns > turnsAtOnceMax) throw new Error(`${turns} turns passed, but no time`);
       await settlePromises();
       const tasks = this.#soon;
       this.#soon = [];
