@@ -228,6 +228,7 @@ async function recover(
     } else replay.apply(header, bytes, view, from, to, inMemory ? withIndex : state);
   });
   enter(soloLog.tail);
+  state.collectGarbage(Number.POSITIVE_INFINITY);
 
   clock.startAt(Math.max(state.lastStampUs, soloLog.recovery.lastStampUs));
   if (!state.exists) await beginState(parts, soloLog, state);

@@ -111,7 +111,7 @@ function planTarget(
   outcome: AckOutcome,
 ): Settlement | null | undefined {
   const { partitions, cursors } = context.state;
-  const lane = partitions.findPid(target.pid);
+  const lane = context.state.laneOf(target.pid);
   if (lane < 0) return refuseAll(target, outcome, ackError.noPartition);
   const queue = context.state.queueOfLane(lane);
   const subscription = queue.subscription(group);

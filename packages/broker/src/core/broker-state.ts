@@ -56,6 +56,9 @@ export class BrokerState implements RecordHandlers {
   digest = 0;
   observer: StateObserver | null = null;
 
+  /** Deleted queues whose rows were not given back yet. */
+  readonly #deleted: Queue[] = [];
+
   /** @param rows partitions, and as many cursors, that there is room for before the tables have to grow. */
   constructor(rows: number = rowsAtFirst) {
     this.partitions = new PartitionTable(rows);
@@ -108,22 +111,51 @@ export class BrokerState implements RecordHandlers {
     assert(queue !== undefined, 'only a known queue is deleted');
     this.queues.delete(queue.name);
     this.queueByNumber.delete(queue.number);
-    for (let i = 0; i < queue.laneCount; i++) {
-      const lane = queue.lanes[i];
-      for (let row = this.partitions.firstCursor[lane]; row >= 0; ) {
-        const next = this.cursors.nextOfLane[row];
-        this.observer?.cursorRemoved(row);
-        this.cursors.remove(row);
-        row = next;
-      }
-      this.observer?.partitionRemoved(lane);
-      this.partitions.remove(lane);
-    }
     for (const subscription of queue.subscriptions) this.subscriptions.delete(subscription.number);
     if (queue.deadLetterCount > 0) this.deadLetters.removeQueue(queue.number);
+    this.#deleted.push(queue);
     this.observer?.queueRemoved(queue);
     this.#mix(record.number);
     this.#mix(queue.laneCount);
+  }
+
+  /** True while rows of deleted queues are still to be given back. */
+  get hasGarbage(): boolean {
+    return this.#deleted.length > 0;
+  }
+
+  /**
+   * Gives back the rows of up to `max` partitions of deleted queues. Nobody can see them any more, and the state means
+   * the same with or without them; but a queue can have millions, and its deletion must not hold up the others.
+   */
+  collectGarbage(max: number): void {
+    let left = max;
+    for (let queue = this.#deleted[0]; queue !== undefined && left > 0; queue = this.#deleted[0]) {
+      while (queue.laneCount > 0 && left-- > 0) this.#removeLane(queue.lanes[--queue.laneCount]);
+      if (queue.laneCount === 0) this.#deleted.shift();
+    }
+  }
+
+  #removeLane(lane: number): void {
+    for (let row = this.partitions.firstCursor[lane]; row >= 0; ) {
+      const next = this.cursors.nextOfLane[row];
+      this.observer?.cursorRemoved(row);
+      this.cursors.remove(row);
+      row = next;
+    }
+    this.observer?.partitionRemoved(lane);
+    this.partitions.remove(lane);
+  }
+
+  /** The lane of a partition that exists, or −1. */
+  laneOf(pid: number): number {
+    const lane = this.partitions.findPid(pid);
+    return lane >= 0 && this.queueByNumber.has(this.partitions.queueNumber[lane]) ? lane : -1;
+  }
+
+  /** The subscription of a cursor row; undefined when its queue was deleted. */
+  subscriptionOf(row: number): Subscription | undefined {
+    return this.subscriptions.get(this.cursors.subscription[row]);
   }
 
   partition(
@@ -214,7 +246,7 @@ export class BrokerState implements RecordHandlers {
 
   cursor(record: CursorRecord): void {
     const { partitions, cursors } = this;
-    const lane = partitions.findPid(record.pid);
+    const lane = this.laneOf(record.pid);
     assert(lane >= 0, 'a cursor belongs to a known partition');
     const subscription = this.subscriptions.get(record.subscription);
     assert(subscription !== undefined, 'a cursor belongs to a known subscription');

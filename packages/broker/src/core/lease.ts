@@ -15,7 +15,7 @@ export function decideExtend(context: DecisionContext, leaseStamp: number, secon
   let earliestUs = 0;
   for (let row = leaseStamp > 0 ? cursors.firstOfLease(leaseStamp) : -1; row >= 0; ) {
     const next = cursors.nextOfLease[cursors.claim[row]];
-    if (cursors.hasLiveLease(row, nowUs)) {
+    if (state.subscriptionOf(row) !== undefined && cursors.hasLiveLease(row, nowUs)) {
       cursors.read(row, partitions.pid[cursors.lane[row]], record);
       if (untilUs > record.expiresAtUs) {
         record.expiresAtUs = untilUs;

@@ -431,11 +431,16 @@ function leaseUs(command: PopCommand, queue: Queue): number {
  */
 export function handBack(context: DecisionContext, leaseStamp: number): void {
   const { state, journal } = context;
-  for (let row = state.cursors.firstOfLease(leaseStamp); row >= 0; row = state.cursors.firstOfLease(leaseStamp)) {
-    state.cursors.read(row, state.partitions.pid[state.cursors.lane[row]], record);
-    record.leaseStamp = 0;
-    record.attemptCount -= 1;
-    if (record.attemptCount === 0) record.attemptOffset = -1;
-    journal.cursor(record);
+  const { cursors, partitions } = state;
+  for (let row = cursors.firstOfLease(leaseStamp); row >= 0; ) {
+    const next = cursors.nextOfLease[cursors.claim[row]];
+    if (state.subscriptionOf(row) !== undefined) {
+      cursors.read(row, partitions.pid[cursors.lane[row]], record);
+      record.leaseStamp = 0;
+      record.attemptCount -= 1;
+      if (record.attemptCount === 0) record.attemptOffset = -1;
+      journal.cursor(record);
+    }
+    row = next;
   }
 }

@@ -240,6 +240,7 @@ export class Schedule implements StateObserver {
 
   /** A row that was taken or loading becomes what the state says; a ready one goes to the head, as the oldest. */
   giveBack(row: number): void {
+    if (this.#state.subscriptionOf(row) === undefined) return;
     this.#cursors.readiness[row] = readiness.idle;
     this.evaluate(row, 'head');
   }
@@ -308,7 +309,7 @@ export class Schedule implements StateObserver {
     for (let i = 0; i < max; i++) {
       const row = this.deadlines.take(nowUs);
       if (row < 0) return false;
-      this.evaluate(row);
+      if (this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
     }
     return this.deadlines.nextUs <= nowUs;
   }

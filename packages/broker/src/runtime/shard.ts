@@ -71,6 +71,8 @@ const turnLimits = {
   /** An entry that has grown past this is sealed; the rest of the queue waits for the next turn. */
   entryBytes: 4 * 1024 * 1024,
   deadlines: 50_000,
+  /** Partitions of deleted queues whose memory is given back. */
+  garbagePartitions: 5000,
   /** Sealed but not durable: above this no more work is taken until the disk has caught up. */
   unsyncedEntries: 256,
 } as const;
@@ -330,7 +332,7 @@ export class Shard implements Engine, PopHost {
     let bytes = 0;
     for (const row of page.rows) {
       if (bytes >= limits.deadLetterPageBytes) break;
-      const lane = state.partitions.findPid(row.pid);
+      const lane = state.laneOf(row.pid);
       const queue = state.queueByNumber.get(row.queueNumber);
       // Deleted since the page was made.
       if (lane < 0 || queue === undefined) continue;
@@ -453,7 +455,9 @@ export class Shard implements Engine, PopHost {
     this.#seal();
     this.#releaseDurable();
     this.#armDeadline();
-    if (this.#queue.length > 0 || moreDeadlines) this.#requestTurn();
+    if (this.#store.state.hasGarbage) this.#store.state.collectGarbage(turnLimits.garbagePartitions);
+    const hasMore = this.#queue.length > 0 || moreDeadlines || this.#store.state.hasGarbage;
+    if (hasMore) this.#requestTurn();
     if (this.#options.snapshots) this.#considerSnapshot();
   }
 
