@@ -129,7 +129,8 @@ export class Shard implements Engine, PopHost {
   #encryptedQueues = new Set<string>();
   #cancelDeadline: (() => void) | null = null;
   #deadlineArmedUs = Number.POSITIVE_INFINITY;
-  #snapshotRunning = false;
+  /** The snapshot that is being taken, or is to be taken once its last entry is durable. */
+  #snapshot: { readonly sequence: number; readonly digest: number; isRunning: boolean } | null = null;
   #snapshotBytes = 0;
   readonly #counters: Counters = {
     turns: 0,
@@ -498,6 +499,7 @@ export class Shard implements Engine, PopHost {
 
   /** Lets answers go whose entries are durable, in order. */
   #releaseDurable(): void {
+    this.#startSnapshot();
     const durable = this.#store.log.durableSequence;
     while (this.#heldHead < this.#held.length) {
       const held = this.#held[this.#heldHead] as Held;
@@ -631,35 +633,40 @@ export class Shard implements Engine, PopHost {
 
   // Snapshots
 
+  /** Notes, between two entries, that the state as it is now is to be saved once it is durable. */
   #considerSnapshot(): void {
-    const bytes = this.#store.bytesSinceSnapshot();
-    if (this.#snapshotRunning || bytes < Math.max(this.#options.snapshotLogBytes, this.#snapshotBytes)) return;
     const { log, state } = this.#store;
+    if (this.#snapshot !== null) return;
+    const bytes = this.#store.bytesSinceSnapshot();
+    if (bytes < Math.max(this.#options.snapshotLogBytes, this.#snapshotBytes)) return;
+    this.#snapshot = { sequence: log.nextSequence - 1, digest: state.digest, isRunning: false };
+    this.#startSnapshot();
+  }
+
+  #startSnapshot(): void {
+    const snapshot = this.#snapshot;
+    if (snapshot === null || snapshot.isRunning) return;
     const store = this.#store;
-    const sequence = log.nextSequence - 1;
-    const digest = state.digest;
-    if (log.durableSequence < sequence) return;
-    this.#snapshotRunning = true;
-    store.background.buildSnapshot(sequence).then(
+    if (store.log.durableSequence < snapshot.sequence) return;
+    snapshot.isRunning = true;
+    store.background.buildSnapshot(snapshot.sequence).then(
       (built) => {
-        if (built.sequence === sequence && built.digest !== digest) {
-          this.#host.fatal(
-            new Error(
-              `the snapshot at entry ${sequence} does not agree with the live state: ${built.digest} is not ${digest}`,
-            ),
-          );
+        if (built.digest !== snapshot.digest) {
+          const facts = `at entry ${snapshot.sequence}: ${built.digest} is not ${snapshot.digest}`;
+          this.#host.fatal(new Error(`the snapshot does not agree with the live state ${facts}`));
           return;
         }
         store.snapshotTaken(built.address);
         this.#snapshotBytes = built.bytes;
         this.#counters.snapshots++;
-        this.#snapshotRunning = false;
+        if (this.#snapshot === snapshot) this.#snapshot = null;
       },
       (error: unknown) => {
-        this.#snapshotRunning = false;
-        if (store !== this.#store || this.#phase !== 'serving') return;
+        if (this.#snapshot !== snapshot) return;
+        this.#snapshot = null;
+        if (this.#phase !== 'serving') return;
         // The log is complete without it; the next one is tried when as much has been written again.
-        this.#snapshotBytes = bytes * 2;
+        this.#snapshotBytes = store.bytesSinceSnapshot() * 2;
         this.#host.log('error', `a snapshot could not be taken: ${asError(error).message}`);
       },
     );
@@ -706,7 +713,7 @@ export class Shard implements Engine, PopHost {
     for (;;) {
       try {
         const store = await this.#host.reopen();
-        this.#snapshotRunning = false;
+        this.#snapshot = null;
         this.#phase = 'serving';
         this.#detail = '';
         this.#attach(store);
