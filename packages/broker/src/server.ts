@@ -75,7 +75,7 @@ export async function startBroker(config: BrokerConfig, log: (line: LogLine) => 
         process.exit(fatalExitCode);
       },
     },
-    { snapshotLogBytes: config.snapshotLogBytes, parkedPopsMax: config.maxParkedPops, snapshots: true },
+    { snapshotLogBytes: config.snapshotLogBytes, parkedPopsMax: config.maxParkedPops },
   );
   const http = buildHttpServer(shard, {
     port: config.port,

@@ -39,14 +39,18 @@ export function decideAck(
   if (tooLong !== null) return tooLong;
   const outcome = emptyOutcome(items.count);
   const plans: Settlement[] = [];
+  const targets = splitTargets(items, outcome);
+  // Two targets of one call may mean the same cursor, with and without a lease: the later one sees what the earlier did.
+  const planned = targets.length > 1 ? new Map<number, CursorRecord>() : null;
   let complete = true;
-  for (const target of splitTargets(items, outcome)) {
-    const plan = planTarget(context, group, items, target, outcome);
+  for (const target of targets) {
+    const plan = planTarget(context, group, items, target, planned, outcome);
     if (plan === undefined) complete = false;
     else if (plan !== null) plans.push(plan);
   }
   if (!complete) return needsLoad;
-  for (const plan of plans) plan.emit();
+  let filed = 0;
+  for (const plan of plans) filed = plan.emit(filed);
   return outcome;
 }
 
@@ -108,6 +112,7 @@ function planTarget(
   group: string,
   items: AckItems,
   target: Target,
+  planned: Map<number, CursorRecord> | null,
   outcome: AckOutcome,
 ): Settlement | null | undefined {
   const { partitions, cursors } = context.state;
@@ -119,7 +124,14 @@ function planTarget(
   if (subscription === undefined || row < 0 || (cursors.flags[row] & cursorBit.touched) === 0) {
     return refuseAll(target, outcome, ackError.stale);
   }
-  const record = cursors.read(row, target.pid, new CursorRecord());
+  const earlier = planned?.get(row);
+  const record =
+    earlier === undefined
+      ? cursors.read(row, target.pid, new CursorRecord())
+      : Object.assign(new CursorRecord(), earlier);
+  record.consumed = 0;
+  record.batchDone = false;
+  planned?.set(row, record);
   const fenced = target.leaseStamp !== 0;
   if (fenced && !(record.leaseStamp === target.leaseStamp && record.expiresAtUs >= context.nowUs)) {
     if (record.memoStamp === target.leaseStamp) return repeatAck(context, items, target, lane, record, outcome);
@@ -526,14 +538,15 @@ class Settlement {
     });
   }
 
-  emit(): void {
-    if (!this.#changes) return;
+  /** `filed`: how many dead letters this call filed before; returns how many there are then. */
+  emit(filed: number): number {
+    if (!this.#changes) return filed;
     const { journal, nowUs } = this.#context;
     const record = this.#record;
     this.#filed.forEach((row, index) => {
       journal.deadLetter({
         stampUs: nowUs,
-        index,
+        index: filed + index,
         queueNumber: this.#queue.number,
         pid: record.pid,
         group: this.#subscription.group,
@@ -543,5 +556,6 @@ class Settlement {
       });
     });
     journal.cursor(record);
+    return filed + this.#filed.length;
   }
 }

@@ -334,6 +334,7 @@ function claim(
   let next = record.committed + 1;
   let count = 0;
   let missing = false;
+  let heldUntilUs = 0;
   while (next <= last && (onlyNewest || count < claims.budget)) {
     const view = blocks.open(lane, pid, next);
     if (view === undefined) {
@@ -345,7 +346,10 @@ function claim(
       record.committed = next - 1;
       continue;
     }
-    if (view.stampUs > visibleUntilUs) break;
+    if (view.stampUs > visibleUntilUs) {
+      heldUntilUs = view.stampUs + queue.delayUs;
+      break;
+    }
     let from = next - view.firstOffset;
     let to = onlyNewest ? view.count : Math.min(view.count, from + claims.budget - count);
     if (onlyNewest) {
@@ -370,7 +374,8 @@ function claim(
     if (record.committed !== seeded || (cursors.flags[row] & cursorBit.placed) === 0) {
       record.consumed = Math.max(0, record.committed - seeded);
       journal.cursor(record);
-    } else schedule.giveBack(row);
+    } else if (heldUntilUs > 0) schedule.hold(row, heldUntilUs);
+    else schedule.giveBack(row);
     if (claims.runs.length > 0 && next <= last) claims.budget = 0;
     return;
   }

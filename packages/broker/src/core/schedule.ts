@@ -245,6 +245,12 @@ export class Schedule implements StateObserver {
     this.evaluate(row, 'head');
   }
 
+  /** A row that was taken is held back until then: its block, which may not be known here, said so. */
+  hold(row: number, untilUs: number): void {
+    this.#cursors.readiness[row] = readiness.held;
+    this.deadlines.set(row, untilUs);
+  }
+
   /**
    * Finds out what the row is now, from the state and the time, and files it there. A ready one goes to the tail of its
    * ring, to the head, or nowhere because the caller takes it.

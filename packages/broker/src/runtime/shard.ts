@@ -9,11 +9,13 @@
  * folder is opened again. A broken invariant ends the process: it must not guess.
  */
 import { limits } from '@lanemq/protocol';
-import { hashAckItems, hashPushItems, recordFlag } from '../codec/mod.ts';
+import { Fifo } from '../base/fifo.ts';
+import { hashAckItems, hashPushItems } from '../codec/mod.ts';
 import {
   type AckItems,
   type AckOutcome,
   type BrokerIdentity,
+  type BrokerState,
   type DeadLetterRecord,
   type DecisionContext,
   decideAck,
@@ -21,7 +23,6 @@ import {
   decideDeleteQueue,
   decideExtend,
   type ExtendOutcome,
-  idText,
   itemStatus,
   type MissingRow,
   type PopOutcome,
@@ -32,6 +33,7 @@ import {
   Schedule,
 } from '../core/mod.ts';
 import type { Clock, PayloadCipher, Scheduler } from '../ports/mod.ts';
+import { readDeadLetters } from './dead-letter-reader.ts';
 import { DraftJournal } from './draft-journal.ts';
 import { encryptItems } from './encrypt-items.ts';
 import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopRequest, Reply } from './engine.ts';
@@ -39,18 +41,17 @@ import { isRefusal, type Operation, refusals, SimpleOperation } from './operatio
 import type { PopHost } from './pop-host.ts';
 import { HandBackOperation, PopOperation } from './pop-operation.ts';
 import { describeQueue, leasedRecords, summarize } from './queue-views.ts';
+import { SnapshotKeeper } from './snapshot-keeper.ts';
 import type { Store } from './store.ts';
 import { FetchedFacts, StoreAccess, StoreDamage } from './store-access.ts';
-import { utf8Length, utf8Text } from './text.ts';
-import type { DeadLetterPage, DeadLetterView, QueueDetail, QueueSummary } from './views.ts';
+import { utf8Length } from './text.ts';
+import type { DeadLetterPage, QueueDetail, QueueSummary } from './views.ts';
 import { Waiters } from './waiters.ts';
 
 export interface ShardOptions {
   /** Log bytes after which a snapshot is taken; more when the last snapshot was larger. */
   readonly snapshotLogBytes: number;
   readonly parkedPopsMax: number;
-  /** False: nobody asks for snapshots (tools, some tests). */
-  readonly snapshots: boolean;
 }
 
 export interface ShardHost {
@@ -95,7 +96,6 @@ interface Counters {
   deliveredRecords: number;
   ackedItems: number;
   reloads: number;
-  snapshots: number;
   /** Reads that found stored data changed. Above 0 somebody has to look at the disk. */
   damagedReads: number;
 }
@@ -113,15 +113,13 @@ export class Shard implements Engine, PopHost {
   #context!: MutableContext;
   #phase: Phase = 'serving';
   #detail = '';
-  #queue: (Operation | null)[] = [];
-  #queueHead = 0;
+  readonly #queue = new Fifo<Operation>();
   #turnRequested = false;
   /** A turn was asked for and waits until the disk has caught up. */
   #turnPutOff = false;
   #turnNowUs = 0;
-  /** Replies in the order of their decisions; released ones are null, so that they can be collected at once. */
-  #held: (Held | null)[] = [];
-  #heldHead = 0;
+  /** Decided, in order: their replies wait until what they saw is durable. */
+  readonly #held = new Fifo<Held>();
   /** Set while the shard stops: called when nothing is in flight any more. */
   #whenDrained: (() => void) | null = null;
   /** Operations that wait for a fetch. */
@@ -129,9 +127,7 @@ export class Shard implements Engine, PopHost {
   #encryptedQueues = new Set<string>();
   #cancelDeadline: (() => void) | null = null;
   #deadlineArmedUs = Number.POSITIVE_INFINITY;
-  /** The snapshot that is being taken, or is to be taken once its last entry is durable. */
-  #snapshot: { readonly sequence: number; readonly digest: number; isRunning: boolean } | null = null;
-  #snapshotBytes = 0;
+  #snapshots!: SnapshotKeeper;
   readonly #counters: Counters = {
     turns: 0,
     entries: 0,
@@ -140,7 +136,6 @@ export class Shard implements Engine, PopHost {
     deliveredRecords: 0,
     ackedItems: 0,
     reloads: 0,
-    snapshots: 0,
     damagedReads: 0,
   };
   #damage = '';
@@ -170,6 +165,7 @@ export class Shard implements Engine, PopHost {
       ids: this.#access,
       nowUs: 0,
     };
+    this.#snapshots = new SnapshotKeeper(store, this.#host, this.#options.snapshotLogBytes);
     log.onDurable = () => this.#releaseDurable();
     log.onFailure = (error) => this.#fail(error);
     this.#noteEncrypted();
@@ -293,79 +289,33 @@ export class Shard implements Engine, PopHost {
     filter: { queue: string | null; group: string | null; limit: number; offset: number },
     reply: Reply<DeadLetterPage>,
   ): void {
+    const access = this.#access;
     const { state } = this.#store;
+    let page: { rows: DeadLetterRecord[]; total: number } = { rows: [], total: 0 };
     this.submit(
-      new SimpleOperation(
-        () => {
-          const wanted = filter.queue === null ? undefined : state.queues.get(filter.queue);
-          const none = filter.queue !== null && wanted === undefined;
-          return state.deadLetters.page(
-            (row) =>
-              !none &&
-              (wanted === undefined || row.queueNumber === wanted.number) &&
-              (filter.group === null || row.group === filter.group),
-            filter.offset,
-            filter.limit,
+      new SimpleOperation(() => state.deadLetters.page(rowFilter(state, filter), filter.offset, filter.limit), {
+        encode: (found) => {
+          page = found;
+        },
+        send: (failure) => {
+          if (failure !== null) {
+            reply.send(failure);
+            return;
+          }
+          readDeadLetters(state, access, this.#host.cipher, page.rows).then(
+            (rows) => {
+              reply.encode({ rows, total: page.total });
+              reply.send(null);
+            },
+            (error: unknown) => {
+              const { message } = asError(error);
+              this.#host.log('error', `dead letters could not be read: ${message}`);
+              reply.send({ ok: false, code: 'internal', message });
+            },
           );
         },
-        {
-          encode: (page) => {
-            // Payloads may lie on disk: they are read after the page is known, then the answer leaves.
-            this.#readDeadLetters(page).then(
-              (rows) => {
-                reply.encode({ rows, total: page.total });
-                reply.send(null);
-              },
-              (error: unknown) => this.#host.fatal(asError(error)),
-            );
-          },
-          send: (failure) => {
-            if (failure !== null) reply.send(failure);
-          },
-        },
-      ),
+      }),
     );
-  }
-
-  async #readDeadLetters(page: { rows: DeadLetterRecord[] }): Promise<DeadLetterView[]> {
-    const { state } = this.#store;
-    const views: DeadLetterView[] = [];
-    let bytes = 0;
-    for (const row of page.rows) {
-      if (bytes >= limits.deadLetterPageBytes) break;
-      const lane = state.laneOf(row.pid);
-      const queue = state.queueByNumber.get(row.queueNumber);
-      // Deleted since the page was made.
-      if (lane < 0 || queue === undefined) continue;
-      const partition = utf8Text(state.partitions.nameBytes(lane));
-      const block = await this.#access.readBlock(lane, row.pid, row.offset);
-      const index = row.offset - block.firstOffset;
-      block.select(index);
-      const messageId = idText(state.identity, block.stampUs, row.pid, index);
-      views.push({
-        id: idText(state.identity, row.stampUs, row.pid, row.index),
-        queue: queue.name,
-        partition,
-        pid: row.pid,
-        group: row.group,
-        offset: row.offset,
-        messageId,
-        transactionId: block.idStart < 0 ? messageId : utf8Text(block.bytes.subarray(block.idStart, block.idEnd)),
-        createdAtUs: block.stampUs,
-        failedAtUs: row.stampUs,
-        retryCount: row.retryCount,
-        error: row.error,
-        payload: this.#clear(block),
-      });
-      bytes += block.payloadEnd - block.payloadStart;
-    }
-    return views;
-  }
-
-  #clear(block: { flags: number; bytes: Uint8Array; payloadStart: number; payloadEnd: number }): Uint8Array {
-    if ((block.flags & recordFlag.encrypted) === 0) return block.bytes.subarray(block.payloadStart, block.payloadEnd);
-    if (this.#host.cipher === null) throw new Error('an encrypted payload is read, but the broker has no key');
-    return this.#host.cipher.decrypt(block.bytes, block.payloadStart, block.payloadEnd);
   }
 
   health(): HealthReport {
@@ -386,6 +336,7 @@ export class Shard implements Engine, PopHost {
     const { state } = this.#store;
     return {
       ...this.#counters,
+      snapshots: this.#snapshots.taken,
       queues: state.queues.size,
       partitions: state.partitions.count,
       cursors: state.cursors.count,
@@ -393,7 +344,7 @@ export class Shard implements Engine, PopHost {
       leases: this.#schedule.leasedCount,
       deadLetters: state.deadLetters.count,
       parkedPops: this.waiters.count,
-      queuedOperations: this.#queue.length - this.#queueHead,
+      queuedOperations: this.#queue.size,
       bytesSinceSnapshot: this.#store.bytesSinceSnapshot(),
       ...this.#store.stats(),
     };
@@ -440,26 +391,21 @@ export class Shard implements Engine, PopHost {
     const entryStart = log.draft.base + log.draft.position;
     let decided = 0;
     const later: Operation[] = [];
-    while (this.#queueHead < this.#queue.length && decided < turnLimits.operations) {
+    while (decided < turnLimits.operations) {
       if (log.draft.base + log.draft.position - entryStart > turnLimits.entryBytes) break;
-      const operation = this.#queue[this.#queueHead] as Operation;
-      this.#queue[this.#queueHead] = null;
-      this.#queueHead++;
+      const operation = this.#queue.shift();
+      if (operation === null) break;
       decided++;
       this.#decide(operation, later);
-    }
-    if (this.#queueHead === this.#queue.length) {
-      this.#queue = [];
-      this.#queueHead = 0;
     }
     for (const operation of later) this.#queue.push(operation);
     this.#seal();
     this.#releaseDurable();
     this.#armDeadline();
     if (this.#store.state.hasGarbage) this.#store.state.collectGarbage(turnLimits.garbagePartitions);
-    const hasMore = this.#queue.length > 0 || moreDeadlines || this.#store.state.hasGarbage;
+    const hasMore = this.#queue.size > 0 || moreDeadlines || this.#store.state.hasGarbage;
     if (hasMore) this.#requestTurn();
-    if (this.#options.snapshots) this.#considerSnapshot();
+    this.#snapshots.consider();
   }
 
   #decide(operation: Operation, later: Operation[]): void {
@@ -499,23 +445,13 @@ export class Shard implements Engine, PopHost {
 
   /** Lets answers go whose entries are durable, in order. */
   #releaseDurable(): void {
-    this.#startSnapshot();
+    this.#snapshots.durableMoved();
     const durable = this.#store.log.durableSequence;
-    while (this.#heldHead < this.#held.length) {
-      const held = this.#held[this.#heldHead] as Held;
-      if (held.sequence > durable) break;
-      this.#held[this.#heldHead] = null;
-      this.#heldHead++;
+    for (let held = this.#held.oldest; held !== null && held.sequence <= durable; held = this.#held.oldest) {
+      this.#held.shift();
       held.operation.release(null);
     }
-    if (this.#heldHead === this.#held.length && this.#heldHead > 0) {
-      this.#held = [];
-      this.#heldHead = 0;
-    } else if (this.#heldHead > 65_536) {
-      this.#held = this.#held.slice(this.#heldHead);
-      this.#heldHead = 0;
-    }
-    if (this.#turnPutOff || this.#queueHead < this.#queue.length) this.#requestTurn();
+    if (this.#turnPutOff || this.#queue.size > 0) this.#requestTurn();
     this.#lookDrained();
   }
 
@@ -631,47 +567,6 @@ export class Shard implements Engine, PopHost {
     }
   }
 
-  // Snapshots
-
-  /** Notes, between two entries, that the state as it is now is to be saved once it is durable. */
-  #considerSnapshot(): void {
-    const { log, state } = this.#store;
-    if (this.#snapshot !== null) return;
-    const bytes = this.#store.bytesSinceSnapshot();
-    if (bytes < Math.max(this.#options.snapshotLogBytes, this.#snapshotBytes)) return;
-    this.#snapshot = { sequence: log.nextSequence - 1, digest: state.digest, isRunning: false };
-    this.#startSnapshot();
-  }
-
-  #startSnapshot(): void {
-    const snapshot = this.#snapshot;
-    if (snapshot === null || snapshot.isRunning) return;
-    const store = this.#store;
-    if (store.log.durableSequence < snapshot.sequence) return;
-    snapshot.isRunning = true;
-    store.background.buildSnapshot(snapshot.sequence).then(
-      (built) => {
-        if (built.digest !== snapshot.digest) {
-          const facts = `at entry ${snapshot.sequence}: ${built.digest} is not ${snapshot.digest}`;
-          this.#host.fatal(new Error(`the snapshot does not agree with the live state ${facts}`));
-          return;
-        }
-        store.snapshotTaken(built.address);
-        this.#snapshotBytes = built.bytes;
-        this.#counters.snapshots++;
-        if (this.#snapshot === snapshot) this.#snapshot = null;
-      },
-      (error: unknown) => {
-        if (this.#snapshot !== snapshot) return;
-        this.#snapshot = null;
-        if (this.#phase !== 'serving') return;
-        // The log is complete without it; the next one is tried when as much has been written again.
-        this.#snapshotBytes = store.bytesSinceSnapshot() * 2;
-        this.#host.log('error', `a snapshot could not be taken: ${asError(error).message}`);
-      },
-    );
-  }
-
   // Failure and end
 
   /** The log failed: memory is ahead of it. Everything in flight is of unknown outcome; the folder is opened again. */
@@ -684,20 +579,17 @@ export class Shard implements Engine, PopHost {
     this.#cancelDeadline?.();
     this.#cancelDeadline = null;
     this.#deadlineArmedUs = Number.POSITIVE_INFINITY;
-    const held = this.#held.slice(this.#heldHead);
-    this.#held = [];
-    this.#heldHead = 0;
-    for (const reply of held) reply?.operation.release(refusals.outcomeUnknown);
+    this.#snapshots.stop();
+    for (let held = this.#held.shift(); held !== null; held = this.#held.shift()) {
+      held.operation.release(refusals.outcomeUnknown);
+    }
     this.#dropQueued(refusals.retry);
     const old = this.#store;
     this.#reload(old).catch((fault: unknown) => this.#host.fatal(asError(fault)));
   }
 
   #dropQueued(refusal: Refusal): void {
-    const queued = this.#queue.slice(this.#queueHead);
-    this.#queue = [];
-    this.#queueHead = 0;
-    for (const operation of queued) operation?.release(refusal);
+    for (let queued = this.#queue.shift(); queued !== null; queued = this.#queue.shift()) queued.release(refusal);
     for (const operation of [...this.#fetching]) {
       this.#fetching.delete(operation);
       operation.release(refusal);
@@ -713,7 +605,6 @@ export class Shard implements Engine, PopHost {
     for (;;) {
       try {
         const store = await this.#host.reopen();
-        this.#snapshot = null;
         this.#phase = 'serving';
         this.#detail = '';
         this.#attach(store);
@@ -755,10 +646,19 @@ export class Shard implements Engine, PopHost {
 
   #lookDrained(): void {
     if (this.#whenDrained === null) return;
-    if (this.#queue.length > 0 || this.#held.length > 0 || this.#fetching.size > 0) return;
+    if (this.#queue.size > 0 || this.#held.size > 0 || this.#fetching.size > 0) return;
     this.#whenDrained();
     this.#whenDrained = null;
   }
+}
+
+function rowFilter(
+  state: BrokerState,
+  filter: { readonly queue: string | null; readonly group: string | null },
+): (row: DeadLetterRecord) => boolean {
+  const queue = filter.queue === null ? null : state.queues.get(filter.queue);
+  return (row) =>
+    (queue === null || row.queueNumber === queue?.number) && (filter.group === null || row.group === filter.group);
 }
 
 interface MutableContext extends DecisionContext {

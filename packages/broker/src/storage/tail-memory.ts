@@ -7,7 +7,8 @@
  *
  * Slabs are a queue, oldest first; the draft lies in the last one. A slab is reused when everything in it is durable and
  * nobody was promised to find it; while too much waits for the disk further slabs are made, and let go later.
- * Reuse happens only inside `require`, `beginEntry` and `durableThrough`: what `resident` returned holds until then.
+ * A slab is taken for reuse only when an entry begins, never while one is filled: a decision may still hold what it read
+ * through `resident` while it writes its records, so what `resident` returned holds until the draft is sealed.
  */
 import { entryHeader } from '../codec/format.ts';
 import type { EntryDraft, LogAddress, ResidentBytes } from '../ports/mod.ts';
@@ -34,6 +35,8 @@ export class TailMemory implements EntryDraft {
   readonly #entryBytesMax: number;
   readonly #slabs: Slab[] = [];
   #current: Slab;
+  /** A slab nobody finds any more, for the next move of the draft. */
+  #spare: Slab | null = null;
   /** Index in `bytes` of the draft's header. */
   #entryAt = 0;
   /** Bytes of all slabs. */
@@ -78,6 +81,7 @@ export class TailMemory implements EntryDraft {
   /** Leaves room for a header at `position`; records go behind it. What lies before counts as sealed. */
   beginEntry(): void {
     this.sealBytes();
+    if (this.position * 2 > this.bytes.length) this.#setAside();
     // A slab that was made for one large entry takes no others, so that it goes as soon as that one may.
     if (this.bytes.length > this.#slabBytes) this.#moveDraft(entryHeader.bytes);
     else this.require(entryHeader.bytes);
@@ -177,16 +181,21 @@ export class TailMemory implements EntryDraft {
       const doubled = Math.ceil(Math.max(needed, 2 * used) / this.#slabBytes) * this.#slabBytes;
       return this.#newSlab(Math.min(doubled, this.#entryBytesMax), base);
     }
-    while (this.#heldBytes + this.#slabBytes > this.#tailBytes && this.#oldestIsFree()) {
+    const spare = this.#spare;
+    if (spare === null) return this.#newSlab(this.#slabBytes, base);
+    this.#spare = null;
+    spare.base = base;
+    spare.end = 0;
+    return spare;
+  }
+
+  /** Takes the oldest slab for the next move, if another one would be over the budget. */
+  #setAside(): void {
+    while (this.#spare === null && this.#heldBytes + this.#slabBytes > this.#tailBytes && this.#oldestIsFree()) {
       const slab = this.#slabs.shift() as Slab;
-      if (slab.bytes.length === this.#slabBytes) {
-        slab.base = base;
-        slab.end = 0;
-        return slab;
-      }
-      this.#heldBytes -= slab.bytes.length;
+      if (slab.bytes.length === this.#slabBytes) this.#spare = slab;
+      else this.#heldBytes -= slab.bytes.length;
     }
-    return this.#newSlab(this.#slabBytes, base);
   }
 
   #newSlab(length: number, base: LogAddress): Slab {

@@ -106,7 +106,7 @@ export class SimulatedProcess {
             host.fatal(error);
           },
         },
-        { snapshotLogBytes: host.snapshotLogBytes, parkedPopsMax, snapshots: true },
+        { snapshotLogBytes: host.snapshotLogBytes, parkedPopsMax },
       );
     } catch (error) {
       await this.#lock?.release();

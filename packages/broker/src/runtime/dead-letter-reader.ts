@@ -1,0 +1,65 @@
+/** Turns dead letter rows into what the list route shows; payloads may have to be read from disk. */
+import { limits } from '@lanemq/protocol';
+import { type BlockReader, recordFlag } from '../codec/mod.ts';
+import { type BrokerState, type DeadLetterRecord, idText } from '../core/mod.ts';
+import type { PayloadCipher } from '../ports/mod.ts';
+import type { StoreAccess } from './store-access.ts';
+import { utf8Text } from './text.ts';
+import type { DeadLetterView } from './views.ts';
+
+/** Rows of queues that were deleted meanwhile are left out; reading ends when the page is full of payload bytes. */
+export async function readDeadLetters(
+  state: BrokerState,
+  access: StoreAccess,
+  cipher: PayloadCipher | null,
+  rows: readonly DeadLetterRecord[],
+): Promise<DeadLetterView[]> {
+  const views: DeadLetterView[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    if (bytes >= limits.deadLetterPageBytes) break;
+    const lane = state.laneOf(row.pid);
+    const queue = state.queueByNumber.get(row.queueNumber);
+    if (lane < 0 || queue === undefined) continue;
+    // Both are read before waiting: the queue can be deleted meanwhile.
+    const partition = utf8Text(state.partitions.nameBytes(lane));
+    const block = await access.readBlock(lane, row.pid, row.offset);
+    views.push(viewOf(state, cipher, row, queue.name, partition, block));
+    bytes += block.payloadEnd - block.payloadStart;
+  }
+  return views;
+}
+
+function viewOf(
+  state: BrokerState,
+  cipher: PayloadCipher | null,
+  row: DeadLetterRecord,
+  queue: string,
+  partition: string,
+  block: BlockReader,
+): DeadLetterView {
+  const index = row.offset - block.firstOffset;
+  block.select(index);
+  const messageId = idText(state.identity, block.stampUs, row.pid, index);
+  return {
+    id: idText(state.identity, row.stampUs, row.pid, row.index),
+    queue,
+    partition,
+    pid: row.pid,
+    group: row.group,
+    offset: row.offset,
+    messageId,
+    transactionId: block.idStart < 0 ? messageId : utf8Text(block.bytes.subarray(block.idStart, block.idEnd)),
+    createdAtUs: block.stampUs,
+    failedAtUs: row.stampUs,
+    retryCount: row.retryCount,
+    error: row.error,
+    payload: clearPayload(block, cipher),
+  };
+}
+
+function clearPayload(block: BlockReader, cipher: PayloadCipher | null): Uint8Array {
+  if ((block.flags & recordFlag.encrypted) === 0) return block.bytes.subarray(block.payloadStart, block.payloadEnd);
+  if (cipher === null) throw new Error('the payload is encrypted, and the broker was started without a key');
+  return cipher.decrypt(block.bytes, block.payloadStart, block.payloadEnd);
+}
