@@ -10,6 +10,8 @@ import { DiskWatermark } from './disk-watermark.ts';
 import { buildHttpServer } from './http/mod.ts';
 import { Shard, type Store } from './runtime/mod.ts';
 import { inspectLog, type LogReport, verifyLog } from './storage/offline.ts';
+import { listSidecars } from './storage/sidecar-build.ts';
+import { checkSidecar } from './storage/sidecar-check.ts';
 import { openNewestSnapshot, SnapshotDamage } from './storage/snapshot-file.ts';
 import { AesCipher } from './system/aes-cipher.ts';
 import { NodeDisk } from './system/node-disk.ts';
@@ -132,7 +134,7 @@ export async function inspectDataFolder(folder: string): Promise<LogReport> {
   return inspectLog(new NodeDisk(resolve(folder)), await createHasher(0, 0));
 }
 
-/** Checks every checksum, replays everything into a state, and reads the newest snapshot. Changes nothing. */
+/** Checks every checksum of log, sidecars and snapshots, and replays the whole log into a state. Changes nothing. */
 export async function verifyDataFolder(
   folder: string,
 ): Promise<{ log: LogReport; problems: readonly string[]; stateHash: string }> {
@@ -162,6 +164,10 @@ export async function verifyDataFolder(
   } catch (error) {
     if (!(error instanceof SnapshotDamage)) throw error;
     problems.push(error.message);
+  }
+  for (const base of await listSidecars(disk)) {
+    const damage = await checkSidecar(disk, hasher, base);
+    if (damage !== undefined) problems.push(damage.message);
   }
   return { log, problems, stateHash: await hashState(replay.state) };
 }

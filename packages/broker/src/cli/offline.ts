@@ -10,6 +10,8 @@ export interface FolderReport {
   readonly log: LogReport;
   /** What is wrong beyond damage of the log, one sentence each: state that breaks its rules, snapshots that do not fit. */
   readonly problems: readonly string[];
+  /** Of the state that replaying the log gives: equal for equal states. */
+  readonly stateHash: string;
 }
 
 export type InspectFolder = (folder: string) => Promise<LogReport>;
@@ -109,6 +111,7 @@ export async function verify(
     return exitCode.failed;
   }
   for (const line of summary(report.log)) terminal.out(line);
+  terminal.out(`state hash ${report.stateHash}`);
   const wrong = [...damageLines(report.log), ...report.problems.map((problem) => `PROBLEM: ${problem}`)];
   for (const line of wrong) terminal.err(line);
   terminal.out(wrong.length === 0 ? 'nothing is wrong' : `${wrong.length} things are wrong`);

@@ -9,7 +9,7 @@ import type { Checksum } from './log-checksum.ts';
 import { LogDamage } from './log-damage.ts';
 import { type LogOptions, logOptions } from './log-options.ts';
 import { segmentFolder, segmentHeader, segmentPath } from './segment-format.ts';
-import { listSegments, type SegmentFile } from './segment-list.ts';
+import { listSegmentAndNext, listSegments, type SegmentFile } from './segment-list.ts';
 
 export interface ReadRange {
   /** An entry's address, the address behind one, or a segment's base. */
@@ -44,11 +44,10 @@ export async function readSegment(
   visit: EntryVisitor,
   options: ReadOptions = {},
 ): Promise<void> {
-  const segments = await listSegments(disk, checksum, refuse);
-  const index = segments.findIndex((segment) => segment.base === base);
-  if (index < 0 || index + 1 >= segments.length) throw new LogDamage(segmentPath(base), base, 'no such sealed segment');
-  const afterSequence = segments[index].firstSequence - 1;
-  const throughSequence = segments[index + 1].firstSequence - 1;
+  const segments = await listSegmentAndNext(disk, checksum, base, refuse);
+  if (segments.length < 2) throw new LogDamage(segmentPath(base), base, 'no such sealed segment');
+  const afterSequence = segments[0].firstSequence - 1;
+  const throughSequence = segments[1].firstSequence - 1;
   const range = { from: base, afterSequence, throughSequence };
   await readSegments(disk, checksum, segments, range, visit, options);
 }

@@ -21,15 +21,46 @@ export async function listSegments(
   checksum: Checksum,
   onDamage: (damage: LogDamage) => void,
 ): Promise<SegmentFile[]> {
-  const segments: SegmentFile[] = [];
+  return readSegments(disk, checksum, await listBases(disk), onDamage);
+}
+
+/**
+ * The segment that begins at `base` and the one behind it, checked as `listSegments` does, without looking at any other.
+ * Fewer than two when the log ends there or has no such segment.
+ */
+export async function listSegmentAndNext(
+  disk: Disk,
+  checksum: Checksum,
+  base: LogAddress,
+  onDamage: (damage: LogDamage) => void,
+): Promise<SegmentFile[]> {
+  const bases = await listBases(disk);
+  const index = bases.indexOf(base);
+  return readSegments(disk, checksum, index < 0 ? [] : bases.slice(index, index + 2), onDamage);
+}
+
+/** Bases in the names of the segments, ascending. */
+async function listBases(disk: Disk): Promise<LogAddress[]> {
+  const bases: LogAddress[] = [];
   for (const name of await disk.list(segmentFolder)) {
     const base = segmentBaseOf(name);
-    if (base === undefined) continue;
+    if (base !== undefined) bases.push(base);
+  }
+  return bases.sort((a, b) => a - b);
+}
+
+async function readSegments(
+  disk: Disk,
+  checksum: Checksum,
+  bases: readonly LogAddress[],
+  onDamage: (damage: LogDamage) => void,
+): Promise<SegmentFile[]> {
+  const segments: SegmentFile[] = [];
+  for (const base of bases) {
     const segment = await readSegment(disk, checksum, base);
     if (segment instanceof LogDamage) onDamage(segment);
     else segments.push(segment);
   }
-  segments.sort((a, b) => a.base - b.base);
   for (let i = 1; i < segments.length; i++) {
     const damage = misfit(segments[i - 1], segments[i]);
     if (damage !== null) onDamage(damage);

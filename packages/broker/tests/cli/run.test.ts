@@ -197,7 +197,7 @@ describe('lanemq inspect', () => {
 describe('lanemq verify', () => {
   it('exits with 0 when nothing is wrong', async () => {
     const { code, out, err } = await called(['verify', '--data', '/x'], {
-      verifyFolder: async () => ({ log: oneSegment, problems: [] }),
+      verifyFolder: async () => ({ log: oneSegment, problems: [], stateHash: 'f00d' }),
     });
     assert.deepEqual([code, err], [0, '']);
     assert.match(out, /nothing is wrong$/);
@@ -205,7 +205,11 @@ describe('lanemq verify', () => {
 
   it('names every damage and problem on stderr and exits with 1', async () => {
     const { code, out, err } = await called(['verify', '--data', '/x'], {
-      verifyFolder: async () => ({ log: damaged, problems: ['snapshot 7 has another digest than the log gives'] }),
+      verifyFolder: async () => ({
+        log: damaged,
+        problems: ['snapshot 7 has another digest than the log gives'],
+        stateHash: 'f00d',
+      }),
     });
     assert.equal(code, 1);
     assert.match(err, /^DAMAGE in .* address 164/m);

@@ -117,6 +117,21 @@ function configuredOptions(): QueueOptions {
   return options as unknown as QueueOptions;
 }
 
+/** Options after a change: null puts one back to its default. */
+function withOptions(base: QueueOptions, changes: object): QueueOptions {
+  const options = { ...base } as unknown as Record<string, unknown>;
+  const defaults = configuredOptions() as unknown as Record<string, unknown>;
+  for (const [name, value] of Object.entries(changes)) options[name] = value ?? defaults[name];
+  return options as unknown as QueueOptions;
+}
+
+/** A queue that was made by use gets its labels from its name. */
+function labelByName(queue: ExpectedQueue): void {
+  const labels = queue.name.split('.');
+  queue.namespace = labels[0] ?? '';
+  queue.task = labels[1] ?? '';
+}
+
 /** Where a group starts that asks like this. */
 export function requestedStart(
   request: PopRequest,
@@ -379,7 +394,7 @@ export class Auditor {
         ensure(isRegistered, `a pop registers ${request.group} on ${queue.name}`);
       }
     }
-    if (request.target.kind === 'queue') this.#checkEchoes(queues[0], request, answer);
+    if (request.target.kind === 'queue' && queues.length > 0) this.#checkEchoes(queues[0], request, answer);
     this.#checkSizes(request, answer);
     const seen = new Set<number>();
     const claims: { partition: ExpectedPartition; group: string }[] = [];
@@ -393,7 +408,8 @@ export class Auditor {
     if (pop.isCancelled) this.#mayHandBack(pop, moment.nowUs);
   }
 
-  #queuesOf({ target }: PopRequest): ExpectedQueue[] {
+  #queuesOf(request: PopRequest): ExpectedQueue[] {
+    const { target } = request;
     if (target.kind === 'discover') {
       return [...this.queues.values()].filter(
         ({ namespace, task }) =>
@@ -402,7 +418,8 @@ export class Auditor {
       );
     }
     const queue = this.queues.get(target.queue);
-    ensure(queue !== undefined || target.kind === 'partition', 'a pop of any partition creates its queue');
+    // A waiting pop ends when its queue is deleted.
+    ensure(queue !== undefined || target.kind === 'partition' || request.wait, 'a pop of any partition creates its queue');
     return queue === undefined ? [] : [queue];
   }
 
@@ -691,19 +708,21 @@ export class Auditor {
   ): void {
     const { nowUs, state } = moment;
     this.#begin(moment, new Set([asked.queue]), true);
-    const existing = this.queues.get(asked.queue);
-    const options: QueueOptions =
-      existing !== undefined && asked.mode === 'merge' ? { ...existing.options } : configuredOptions();
-    const defaults = configuredOptions() as unknown as Record<string, unknown>;
-    for (const [name, value] of Object.entries(asked.options)) {
-      (options as unknown as Record<string, unknown>)[name] = value ?? defaults[name];
-    }
     const number = state.queues.get(asked.queue)?.number ?? -1;
-    let queue = existing;
+    let queue = this.queues.get(asked.queue);
     if (queue === undefined) {
-      queue = new ExpectedQueue(number, asked.queue, options, nowUs);
+      // A pop may have made it a moment ago.
+      const implicit = withOptions(implicitOptions(), asked.options);
+      const isImplicit = asked.mode === 'merge' && this.#isAwaited(asked.queue) && sameOptions(view.options, implicit);
+      const configured = withOptions(configuredOptions(), asked.options);
+      queue = new ExpectedQueue(number, asked.queue, isImplicit ? implicit : configured, nowUs);
+      if (isImplicit) labelByName(queue);
       this.#addQueue(queue);
-    } else this.#setOptions(queue, options, nowUs);
+    } else {
+      const base = asked.mode === 'merge' ? queue.options : configuredOptions();
+      this.#setOptions(queue, withOptions(base, asked.options), nowUs);
+    }
+    const { options } = queue;
     const { namespace, task } = queue;
     queue.namespace = asked.namespace || namespace;
     queue.task = asked.task || task;
@@ -811,14 +830,10 @@ export class Auditor {
       let expected = this.queues.get(queue.name);
       if (expected === undefined) {
         const isExplained =
-          creating.has(queue.name) ||
-          this.#seenQueues.has(queue.number) ||
-          [...this.openPops].some(({ request: { target } }) => target.kind === 'queue' && target.queue === queue.name);
+          creating.has(queue.name) || this.#seenQueues.has(queue.number) || this.#isAwaited(queue.name);
         ensure(isExplained, `somebody created the queue ${queue.name}`);
         expected = new ExpectedQueue(queue.number, queue.name, implicitOptions(), nowUs);
-        const labels = queue.name.split('.');
-        expected.namespace = labels[0] ?? '';
-        expected.task = labels[1] ?? '';
+        labelByName(expected);
         this.#addQueue(expected);
       }
       ensure(sameOptions(queue.options, expected.options), `the queue ${queue.name} has the options it was given`);
@@ -849,6 +864,11 @@ export class Auditor {
         );
       }
     }
+  }
+
+  /** True when a pop is under way that creates the queue. */
+  #isAwaited(queue: string): boolean {
+    return [...this.openPops].some(({ request: { target } }) => target.kind === 'queue' && target.queue === queue);
   }
 
   #explains(queue: ExpectedQueue, group: string, facts: ExpectedSubscription, nowUs: number): boolean {
