@@ -39,8 +39,10 @@ export interface DeliveredPiece {
 /** What one partition contributes to a pop. Its messages are contiguous and ascending. */
 export interface DeliveredRun {
   readonly pid: number;
-  /** UTF-8; valid, like the pieces, only while `encode` of the reply runs. */
-  readonly partition: Uint8Array;
+  /** The partition's name is names[nameStart, nameEnd), in UTF-8; valid, like the pieces, while `encode` runs. */
+  readonly names: Uint8Array;
+  readonly nameStart: number;
+  readonly nameEnd: number;
   readonly attempt: number;
   readonly pieces: readonly DeliveredPiece[];
 }

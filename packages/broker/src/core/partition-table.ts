@@ -133,6 +133,19 @@ export class PartitionTable {
     return this.#arena.subarray(at, at + this.#nameLength[lane]);
   }
 
+  /** All names; the one of a lane is [nameStart, nameEnd). Valid until the next `add` or `remove`. */
+  get names(): Uint8Array {
+    return this.#arena;
+  }
+
+  nameStart(lane: number): number {
+    return this.#nameAt[lane];
+  }
+
+  nameEnd(lane: number): number {
+    return this.#nameAt[lane] + this.#nameLength[lane];
+  }
+
   nameHash(lane: number): number {
     return this.#nameHash[lane];
   }

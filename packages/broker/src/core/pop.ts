@@ -404,7 +404,9 @@ function claim(
   }
   journal.cursor(record);
   claims.budget -= delivered;
-  claims.runs.push({ pid, partition: partitions.nameBytes(lane), attempt, pieces });
+  const nameStart = partitions.nameStart(lane);
+  const nameEnd = partitions.nameEnd(lane);
+  claims.runs.push({ pid, names: partitions.names, nameStart, nameEnd, attempt, pieces });
 }
 
 /** How far a run may go until the answer is full; the first record of an answer always fits. */

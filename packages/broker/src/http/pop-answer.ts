@@ -85,7 +85,7 @@ export class PopAnswerWriter {
       writer.raw(noPartition);
     } else {
       writer.raw(partitionIs);
-      writer.jsonBytes(runs[0].partition, 0, runs[0].partition.length);
+      writer.jsonBytes(runs[0].names, runs[0].nameStart, runs[0].nameEnd);
       writer.raw(partitionIdIs);
       writer.integer(runs[0].pid);
     }
@@ -120,7 +120,7 @@ export class PopAnswerWriter {
     tail.raw(quotePartitionIdIs);
     tail.integer(run.pid);
     tail.raw(quotePartitionIs);
-    tail.jsonBytes(run.partition, 0, run.partition.length);
+    tail.jsonBytes(run.names, run.nameStart, run.nameEnd);
     tail.raw(leaseIdIs);
     this.#leaseId(tail, outcome.leaseStamp);
     tail.raw(quoteGroupIs);

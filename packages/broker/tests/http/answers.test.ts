@@ -198,7 +198,8 @@ describe('the answer of a pop', () => {
             }
             return { ...piece, fromIndex };
           });
-          return { pid: each.pid, partition: Buffer.from(each.partition), attempt: each.attempt, pieces };
+          const names = Buffer.from(each.partition);
+          return { pid: each.pid, names, nameStart: 0, nameEnd: names.length, attempt: each.attempt, pieces };
         });
         const expected = {
           success: true,
@@ -234,7 +235,10 @@ describe('the answer of a pop', () => {
 
   it('shows what was encrypted as it was sent, and nothing of it without the key', () => {
     const piece = blockOf([{ queue: 'q', payload: 'secret' }], { pid: 1, firstOffset: 0, stampUs: 1 }, true);
-    const outcome = { ...emptyPop, runs: [{ pid: 1, partition: Buffer.from('p'), attempt: 1, pieces: [piece] }] };
+    const outcome = {
+      ...emptyPop,
+      runs: [{ pid: 1, names: Buffer.from('p'), nameStart: 0, nameEnd: 1, attempt: 1, pieces: [piece] }],
+    };
     const decrypt = (bytes: Uint8Array, start: number, end: number) =>
       Buffer.from(Buffer.from(bytes.subarray(start, end)).toString().toUpperCase());
     assert.equal(JSON.parse(popAnswer(outcome, decrypt)).messages[0].data, 'SECRET');

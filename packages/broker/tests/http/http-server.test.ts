@@ -746,7 +746,14 @@ describe('time and room', () => {
     const pending = ask(server.port, 'GET', '/api/v1/pop/queue/q');
     const { reply } = await server.engine.next('pop');
     const piece = encryptedPiece();
-    const run = { pid: 1, partition: Buffer.from('p'), attempt: 1, pieces: [piece] };
+    const run = {
+      pid: 1,
+      names: Buffer.from('p'),
+      nameStart: 0,
+      nameEnd: Buffer.byteLength('p'),
+      attempt: 1,
+      pieces: [piece],
+    };
     reply.encode({ ...nothing, leaseStamp: 1_790_000_000_000_000, runs: [run] });
     const answer = await pending;
     assert.deepEqual([answer.status, JSON.parse(answer.body).code], [500, 'internal']);

@@ -177,7 +177,12 @@ export class AuditedEngine {
         }
         return found;
       });
-      return { pid: run.pid, partition: textDecoder.decode(run.partition), attempt: run.attempt, records };
+      return {
+        pid: run.pid,
+        partition: textDecoder.decode(run.names.subarray(run.nameStart, run.nameEnd)),
+        attempt: run.attempt,
+        records,
+      };
     });
     return { leaseStamp, deliveries, conflation, conflationConflict, autopilot };
   }

@@ -419,7 +419,10 @@ export class Auditor {
     }
     const queue = this.queues.get(target.queue);
     // A waiting pop ends when its queue is deleted.
-    ensure(queue !== undefined || target.kind === 'partition' || request.wait, 'a pop of any partition creates its queue');
+    ensure(
+      queue !== undefined || target.kind === 'partition' || request.wait,
+      'a pop of any partition creates its queue',
+    );
     return queue === undefined ? [] : [queue];
   }
 

@@ -264,7 +264,8 @@ class World {
     if (report.damage.length > 0) throw new Violation(`the log is damaged: ${report.damage[0].reason}`);
     const live = await hashState(state);
     const replayed = await hashState(replay.state);
-    if (live !== replayed) throw new Violation(`replaying the log gives the state ${replayed}, the live one is ${live}`);
+    if (live !== replayed)
+      throw new Violation(`replaying the log gives the state ${replayed}, the live one is ${live}`);
     return lastServed;
   }
 

@@ -1,0 +1,153 @@
+/**
+ * Resolving acknowledgements: which offset does each item of a target name. Ids are compared with the records of the
+ * span that is acknowledged; what is not among them is looked up in the index.
+ */
+import type { AckItems } from './commands.ts';
+import { type DecisionContext, idLookup } from './decision.ts';
+import { type IdParts, parseId } from './ids.ts';
+
+/** An offset that is none: the item names no record that is known. */
+export const unresolved = -1;
+
+/** Longest span of records that is searched one by one; in a longer one ids are looked up in the index. */
+const scannedSpanMax = 65_536;
+
+export interface Span {
+  readonly lane: number;
+  readonly pid: number;
+  /** Offsets, both inclusive. */
+  readonly from: number;
+  readonly to: number;
+}
+
+const idParts: IdParts = { stampUs: 0, number: 0, index: 0 };
+
+/**
+ * Fills `offsets` with the lowest offset in the span whose record has the item's id, or, when there is none, with the
+ * offset outside the span where the id is known to be. False when blocks or ids have to be loaded.
+ */
+export function resolve(
+  context: DecisionContext,
+  items: AckItems,
+  numbers: readonly number[],
+  span: Span,
+  offsets: Float64Array,
+): boolean {
+  const open = numbers.length;
+  let found = 0;
+  if (span.to - span.from < scannedSpanMax) {
+    const scanned = scan(context, items, numbers, span, offsets);
+    if (scanned < 0) return false;
+    found = scanned;
+  }
+  if (found === open) return true;
+  let complete = true;
+  for (let i = 0; i < open; i++) {
+    if (offsets[i] !== unresolved) continue;
+    const offset = lookUp(context, items, numbers[i], span);
+    if (offset === idLookup.missing) complete = false;
+    else offsets[i] = offset;
+  }
+  return complete;
+}
+
+/** Stamp and index of an item whose id is a message id of this partition; false when it is not one. */
+function isMessageId(context: DecisionContext, items: AckItems, item: number, pid: number): boolean {
+  return (
+    parseId(context.state.identity, items.bytes, items.ends[item], items.ends[item + 1], idParts) &&
+    idParts.number === pid
+  );
+}
+
+function lookUp(context: DecisionContext, items: AckItems, item: number, span: Span): number {
+  const { ids, blocks } = context;
+  // No transactionId that could be one was sent.
+  if (items.ends[item] === items.ends[item + 1]) return unresolved;
+  const offset = ids.find(span.lane, span.pid, items.hashes[item * 2], items.hashes[item * 2 + 1], 0);
+  if (offset !== idLookup.absent) return offset;
+  if (!isMessageId(context, items, item, span.pid)) return unresolved;
+  const { stampUs, index } = idParts;
+  const first = ids.firstFrom(span.lane, span.pid, stampUs);
+  if (first < 0) return first;
+  const view = blocks.open(span.lane, span.pid, first);
+  if (view === undefined) return idLookup.missing;
+  const isIt =
+    view.stampUs === stampUs && index < view.count && view.hashHigh(index) === 0 && view.hashLow(index) === 0;
+  return isIt ? first + index : unresolved;
+}
+
+let slots = new Int32Array(64);
+let nextSameHash = new Int32Array(64);
+
+/**
+ * Walks the records of the span and notes the first match of each item. Items are filed by the hash of their id, so that
+ * a record costs one look. Returns how many were found, −1 when a block is missing.
+ */
+function scan(
+  context: DecisionContext,
+  items: AckItems,
+  numbers: readonly number[],
+  span: Span,
+  offsets: Float64Array,
+): number {
+  const count = numbers.length;
+  let size = 4;
+  while (size < count * 2) size *= 2;
+  if (slots.length < size) {
+    slots = new Int32Array(size);
+    nextSameHash = new Int32Array(size);
+  }
+  slots.fill(0, 0, size);
+  const mask = size - 1;
+  for (let i = count - 1; i >= 0; i--) {
+    const slot = items.hashes[numbers[i] * 2 + 1] & mask;
+    nextSameHash[i] = slots[slot];
+    slots[slot] = i + 1;
+  }
+  let found = 0;
+  for (let offset = span.from; offset <= span.to && found < count; ) {
+    const view = context.blocks.open(span.lane, span.pid, offset);
+    if (view === undefined) return -1;
+    const first = view.firstOffset;
+    const end = Math.min(view.count, span.to - first + 1);
+    let minted = false;
+    for (let index = offset - first; index < end; index++) {
+      const high = view.hashHigh(index);
+      const low = view.hashLow(index);
+      if (high === 0 && low === 0) {
+        minted = true;
+        continue;
+      }
+      for (let i = slots[low & mask] - 1; i >= 0; i = nextSameHash[i] - 1) {
+        if (offsets[i] !== unresolved) continue;
+        const item = numbers[i];
+        if (items.hashes[item * 2 + 1] !== low || items.hashes[item * 2] !== high) continue;
+        view.select(index);
+        if (!sameBytes(view.bytes, view.idStart, view.idEnd, items, item)) continue;
+        offsets[i] = first + index;
+        found++;
+      }
+    }
+    if (minted) {
+      for (let i = 0; i < count; i++) {
+        if (offsets[i] !== unresolved) continue;
+        const item = numbers[i];
+        if (!isMessageId(context, items, item, span.pid) || idParts.stampUs !== view.stampUs) continue;
+        const at = first + idParts.index;
+        if (at < offset || idParts.index >= end) continue;
+        if (view.hashHigh(idParts.index) !== 0 || view.hashLow(idParts.index) !== 0) continue;
+        offsets[i] = at;
+        found++;
+      }
+    }
+    offset = first + view.count;
+  }
+  return found;
+}
+
+function sameBytes(bytes: Uint8Array, from: number, to: number, items: AckItems, item: number): boolean {
+  const start = items.ends[item];
+  if (to - from !== items.ends[item + 1] - start) return false;
+  for (let p = from, q = start; p < to; p++, q++) if (bytes[p] !== items.bytes[q]) return false;
+  return true;
+}
