@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { dependenciesAreExplained, flagsExist, linksResolve } from './tidy/document-rules.ts';
+import { dependenciesAreExplained, flagsExist, linksResolve, namedSourcesExist } from './tidy/document-rules.ts';
 import { namesAreKebabCase, noFileIsDead, testsMirrorSources } from './tidy/file-rules.ts';
 import { importsAreDeclared, importsKeepToTheTable } from './tidy/import-rules.ts';
 import { noMachineIsMentioned, nothingIsLeftForLater, pureFoldersStayPure } from './tidy/source-rules.ts';
@@ -18,6 +18,7 @@ const rules: Readonly<Record<string, Rule>> = {
   'every test mirrors a source or stands in a suite': testsMirrorSources,
   'files are named in kebab-case': namesAreKebabCase,
   'links between documents resolve': linksResolve,
+  'sources named in documents exist': namedSourcesExist,
   'flags in documents exist': flagsExist,
   'every dependency is explained, and nothing else': dependenciesAreExplained,
 };

@@ -218,10 +218,10 @@ for (const defaultMode of ['new', 'all']) {
       await broker.client.pushAll(queue, 'p', ['a']);
       const { result, tookMs } = await timed(open);
       assert.deepEqual(dataOf(result), ['a']);
-      assert.ok(tookMs < 700, `answered ${tookMs} ms after the push`);
+      assert.ok(tookMs < 900, `answered ${tookMs} ms after the push`);
       const { result: nothing, tookMs: waitedMs } = await idle;
       assert.deepEqual(nothing, []);
-      assert.ok(waitedMs >= 1490 && waitedMs < 2600, `ended after ${waitedMs} ms`);
+      assert.ok(waitedMs >= 1490 && waitedMs < 3000, `ended after ${waitedMs} ms`);
     });
 
     // B-POP-5
@@ -268,12 +268,13 @@ for (const defaultMode of ['new', 'all']) {
     it('lets a slow handler keep its lease by extending it, and renews nothing once it is acked', async () => {
       const queue = freshName('q');
       await broker.client.pushAll(queue, 'p', ['a']);
-      const messages = await broker.client.pop(queue, { leaseSeconds: 1 });
+      const messages = await broker.client.pop(queue, { leaseSeconds: 2 });
       for (let i = 0; i < 4; i++) {
-        await passed(500);
-        const extended = await broker.client.extend(messages[0].leaseId, 1);
+        await passed(700);
+        const askedAt = Date.now();
+        const extended = await broker.client.extend(messages[0].leaseId, 2);
         assert.equal(extended.success, true);
-        assert.ok(Date.parse(extended.newExpiresAt ?? '') > Date.now());
+        assert.ok(Date.parse(extended.newExpiresAt ?? '') > askedAt);
       }
       assert.equal((await broker.client.ack(messages))[0].success, true);
       const late = await broker.client.extend(messages[0].leaseId, 1);

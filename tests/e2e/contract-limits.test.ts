@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { freshName, type PushResult } from './broker-client.ts';
 import { BrokerProcess } from './broker-process.ts';
-import { timed } from './clock.ts';
+import { eventually, timed } from './clock.ts';
 import { RawConnection } from './raw-connection.ts';
 
 const bodyBytesMax = 1024 * 1024;
@@ -104,13 +104,19 @@ describe('bytes in flight', () => {
   });
   after(() => broker.dispose());
 
-  /** A push whose body is not all there yet: its bytes are in flight until `finish`. */
+  async function admittedBytes(): Promise<number> {
+    const { http } = (await broker.client.metrics()) as { http: { admittedBytes: number } };
+    return http.admittedBytes;
+  }
+
+  /** A push whose body is not all there yet: its bytes are in flight, as the metrics show, until `finish`. */
   async function halfPush(queue: string): Promise<{ finish: () => Promise<number>; connection: RawConnection }> {
     const text = pushOfBytes(queue, bodyBytesMax);
     const connection = await RawConnection.open(broker.client.port);
     connection.write(
       `POST /api/v1/push HTTP/1.1\r\nHost: broker\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text.slice(0, 100)}`,
     );
+    await eventually(async () => (await admittedBytes()) >= bodyBytesMax, 5000, 'the push was admitted');
     return {
       connection,
       finish: async () => {
@@ -155,7 +161,10 @@ describe('bytes in flight', () => {
   // Contract 14.1: bytes in flight of a client that is gone are given back
   it('gives back the room of a client that went away in the middle of its body', async () => {
     const queue = freshName('q');
-    for (let i = 0; i < 5; i++) (await halfPush(queue)).connection.destroy();
+    for (let i = 0; i < 5; i++) {
+      (await halfPush(queue)).connection.destroy();
+      await eventually(async () => (await admittedBytes()) === 0, 5000, 'its room was given back');
+    }
     const { result, tookMs } = await timed(
       broker.client.request('POST', '/api/v1/push', { bytes: pushOfBytes(queue, 100_000) }),
     );

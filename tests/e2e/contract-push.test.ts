@@ -160,12 +160,12 @@ describe('push', { concurrency: 16 }, () => {
   // Contract 11: the window, from the accepted original
   it('remembers a transactionId for dedupWindowSeconds and not longer', async () => {
     const queue = freshName('q');
-    await broker.client.configure(queue, { dedupWindowSeconds: 1 });
+    await broker.client.configure(queue, { dedupWindowSeconds: 2 });
     const item = { queue, partition: 'p', transactionId: 't', payload: 1 };
     const statuses = [(await broker.client.push([item]))[0].status];
-    await passed(500);
-    statuses.push((await broker.client.push([item]))[0].status);
     await passed(700);
+    statuses.push((await broker.client.push([item]))[0].status);
+    await passed(1600);
     statuses.push((await broker.client.push([item]))[0].status);
     assert.deepEqual(statuses, ['queued', 'duplicate', 'queued']);
   });

@@ -78,11 +78,11 @@ describe('a stepped wall clock', { concurrency: 2 }, () => {
         for (const end of ends) {
           const { messages, atMs } = await end;
           assert.equal(messages.length, 1);
-          assert.ok(atMs > lengthMs - 60 && atMs < lengthMs + 900, `ended after ${atMs} ms`);
+          assert.ok(atMs > lengthMs - 60 && atMs < lengthMs + 1500, `ended after ${atMs} ms`);
         }
         const { messages: nothing, atMs: waitedMs } = await wait;
         assert.deepEqual(nothing, []);
-        assert.ok(waitedMs > lengthMs - 20 && waitedMs < lengthMs + 900, `waited ${waitedMs} ms`);
+        assert.ok(waitedMs > lengthMs - 20 && waitedMs < lengthMs + 1500, `waited ${waitedMs} ms`);
 
         const stamps = (await client.pop(stamped)).map((message) => message.createdAt);
         assert.equal(stamps.length, 3);

