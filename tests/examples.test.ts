@@ -1,7 +1,8 @@
 /** What the README prints works: its commands and its example, run against a real broker. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { execFile, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -18,26 +19,17 @@ function blocksOf(markdown: string, language: string): string[] {
   );
 }
 
-async function hasCurl(): Promise<boolean> {
-  try {
-    await run('curl', ['--version']);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-describe('the README', async () => {
-  const readme = await readFile(join(repositoryRoot, 'README.md'), 'utf8');
-  const curl = await hasCurl();
+describe('the README', () => {
+  const readme = readFileSync(join(repositoryRoot, 'README.md'), 'utf8');
+  const hasCurl = spawnSync('curl', ['--version']).status === 0;
   let broker: BrokerProcess;
   before(async () => {
     broker = await BrokerProcess.start();
   });
   after(() => broker.dispose());
 
-  it('shows examples/quickstart.ts as it is', async () => {
-    assert.equal(blocksOf(readme, 'ts')[0], await readFile(join(repositoryRoot, 'examples/quickstart.ts'), 'utf8'));
+  it('shows examples/quickstart.ts as it is', () => {
+    assert.equal(blocksOf(readme, 'ts')[0], readFileSync(join(repositoryRoot, 'examples/quickstart.ts'), 'utf8'));
   });
 
   it('has an example that runs, twice on the same broker', { timeout: 60_000 }, async () => {
@@ -58,7 +50,7 @@ describe('the README', async () => {
     }
   });
 
-  it('prints commands that work as they stand', { skip: curl ? false : 'curl is not installed' }, async () => {
+  it('prints commands that work as they stand', { skip: hasCurl ? false : 'curl is not installed' }, async () => {
     const folder = await mkdtemp(join(tmpdir(), 'lanemq-readme-'));
     try {
       const commands = blocksOf(readme, 'sh').filter((block) => /curl|popped\.json/.test(block));

@@ -1,10 +1,16 @@
 /** Real time for tests whose subject is real time: leases, holds, windows and waits. */
 
-/** Resolves after `ms` of real time. */
-export function passed(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms);
-  });
+/**
+ * Resolves after `ms` of real time, never earlier. A single timer may fire early: it counts from the time at which the
+ * event loop last looked, which lies far back when the process was kept from running since.
+ */
+export async function passed(ms: number): Promise<void> {
+  const endMs = performance.now() + ms;
+  for (let leftMs = ms; leftMs > 0; leftMs = endMs - performance.now()) {
+    await new Promise((resolve) => {
+      setTimeout(resolve, Math.ceil(leftMs));
+    });
+  }
 }
 
 /** The result of `work` and how many milliseconds it took. */

@@ -16,11 +16,12 @@ import type {
   Random,
   Scheduler,
 } from './ports/mod.ts';
-import type { Store } from './runtime/mod.ts';
+import { type Store, StoreDamage } from './runtime/mod.ts';
 import { SegmentedIndex } from './storage/index-segmented.ts';
 import type { LogOptions } from './storage/log-options.ts';
 import { readLog, readSegment } from './storage/log-reader.ts';
 import { buildSidecar, removeUnfinishedSidecars } from './storage/sidecar-build.ts';
+import type { SidecarDamage } from './storage/sidecar-format.ts';
 import { openNewestSnapshot, SnapshotDamage, type StoredSnapshot, writeSnapshot } from './storage/snapshot-file.ts';
 
 export interface DataFolderParts {
@@ -181,7 +182,12 @@ async function recover(
       `the snapshot holds entries up to ${start.sequence}, but the log ends at ${soloLog.recovery.lastSequence}: entries that were answered are missing`,
     );
   }
-  const index = new SegmentedIndex({ disk, checksum: plain, scheduler });
+  const index: SegmentedIndex = new SegmentedIndex({
+    disk,
+    checksum: plain,
+    scheduler,
+    repair: (damage) => indexQueue.repair(damage),
+  });
   const indexQueue = new IndexQueue(index, background, log);
   const replay = new Replay(state);
   const segments = soloLog.segments();
@@ -294,6 +300,7 @@ class IndexQueue {
   readonly #background: Background;
   readonly #log: DataFolderParts['log'];
   readonly #bases: LogAddress[] = [];
+  readonly #repairs = new Map<LogAddress, Promise<void>>();
   #running = false;
   #stopped = false;
 
@@ -310,6 +317,32 @@ class IndexQueue {
 
   stop(): void {
     this.#stopped = true;
+  }
+
+  /**
+   * Builds a damaged sidecar again; those who meet the same damage wait for the same repair. Rejects with StoreDamage when
+   * the segment itself cannot be read.
+   */
+  repair(damage: SidecarDamage): Promise<void> {
+    let repair = this.#repairs.get(damage.base);
+    if (repair === undefined) {
+      this.#log('warn', `${damage.message}; it is built again`);
+      repair = this.#rebuild(damage.base).finally(() => this.#repairs.delete(damage.base));
+      this.#repairs.set(damage.base, repair);
+    }
+    return repair;
+  }
+
+  async #rebuild(base: LogAddress): Promise<void> {
+    try {
+      await this.#background.buildSegmentIndex(base);
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== 'ELOGDAMAGE') throw error;
+      throw new StoreDamage(`the index of segment ${base} cannot be built again: ${(error as Error).message}`);
+    }
+    if (this.#stopped) throw new Error('the index is closed');
+    const adoption = await this.#index.adopt(base);
+    if (!adoption.ok) throw new Error(`the index of segment ${base} is ${adoption.reason} right after it was built`);
   }
 
   async #run(): Promise<void> {

@@ -335,7 +335,8 @@ export class SoloLog implements Log {
     this.#busy = false;
     this.#whenIdle?.();
     this.#whenIdle = null;
-    if (this.#failure !== null) this.onFailure(this.#failure);
+    // Whoever closes the log hears of a failure from `close`.
+    if (this.#failure !== null && this.#closing === null) this.onFailure(this.#failure);
   }
 
   /** Makes durable what was sealed up to now, as far as it lies in one segment. */

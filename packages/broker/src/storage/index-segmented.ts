@@ -11,8 +11,8 @@
  * segments, best in their order, because rows leave memory in log order. Questions may be asked at any time. Nothing
  * here is written but the removal of sidecar files; all of it can be built again from the segments.
  *
- * A damaged sidecar shows as SidecarDamage, from `adopt` as a result and from the loading questions as a rejection: build
- * the sidecar again and adopt it again.
+ * A damaged sidecar shows as SidecarDamage: from `adopt` as a result; a loading question that meets one has it repaired
+ * (built and adopted again) and goes on, or rejects when nobody repairs.
  */
 import { block, readU64 } from '../codec/format.ts';
 import type { BlockLocation, Disk, FoundId, LogAddress, RecordIndex, Scheduler } from '../ports/mod.ts';
@@ -27,6 +27,18 @@ import { segmentFolder } from './segment-format.ts';
 import { SidecarDamage, sidecarPath } from './sidecar-format.ts';
 import { SidecarPages } from './sidecar-pages.ts';
 import { type BlockSink, type CountedBlock, Sidecar } from './sidecar-reader.ts';
+
+/** What the index needs from its surroundings. */
+export interface IndexHost {
+  readonly disk: Disk;
+  readonly checksum: Checksum;
+  readonly scheduler: Scheduler;
+  /** Builds the sidecar again and adopts it; what it rejects with, the question that met the damage rejects with. */
+  readonly repair?: (damage: SidecarDamage) => Promise<void>;
+}
+
+/** Repairs one question waits for. A sidecar that is damaged again right away lies on a disk that cannot keep it. */
+const repairsPerQuestion = 3;
 
 /** Limits of the index. Each has a default. */
 export interface IndexOptions {
@@ -129,6 +141,7 @@ export class SegmentedIndex implements RecordIndex {
   generation = 0;
   private readonly disk: Disk;
   private readonly scheduler: Scheduler;
+  private readonly repair: IndexHost['repair'];
   private readonly pages: SidecarPages;
   private readonly rows = new BlockRows();
   /** Oldest first; the last one is being written. */
@@ -145,10 +158,11 @@ export class SegmentedIndex implements RecordIndex {
   private lastChange: Promise<unknown> = Promise.resolve();
 
   /** Throws a RangeError that names the option when a limit is too low. */
-  constructor(host: { disk: Disk; checksum: Checksum; scheduler: Scheduler }, options: IndexOptions = {}) {
+  constructor(host: IndexHost, options: IndexOptions = {}) {
     const limits = indexOptions(options);
     this.disk = host.disk;
     this.scheduler = host.scheduler;
+    this.repair = host.repair;
     this.pages = new SidecarPages(host.disk, host.checksum, {
       cacheBytes: limits.indexCacheBytes,
       openFilesMax: limits.openSidecarsMax,
@@ -208,7 +222,7 @@ export class SegmentedIndex implements RecordIndex {
       const known = this.find(lane, pid, offset);
       if (known !== undefined) return placeOf(known);
       const { generation } = this;
-      const location = await this.searchSidecars(pid, offset);
+      const location = await this.repaired(() => this.searchSidecars(pid, offset));
       // A sidecar that was replaced meanwhile answered as if it were empty: ask again.
       if (location !== undefined || generation === this.generation) return location;
     }
@@ -220,7 +234,7 @@ export class SegmentedIndex implements RecordIndex {
       const index = this.rows.findByTime(lane, pid, stampUs);
       const inMemory = index < 0 ? undefined : placeOf(this.fillFound(index));
       const { generation } = this;
-      const inSidecars = await this.searchSidecarsByTime(pid, stampUs);
+      const inSidecars = await this.repaired(() => this.searchSidecarsByTime(pid, stampUs));
       if (inSidecars === undefined && generation !== this.generation) continue;
       if (inSidecars === undefined || inMemory === undefined) return inSidecars ?? inMemory;
       return inSidecars.firstOffset <= inMemory.firstOffset ? inSidecars : inMemory;
@@ -259,12 +273,8 @@ export class SegmentedIndex implements RecordIndex {
       const known = this.findId(pid, hashHigh, hashLow, sinceUs);
       if (known !== undefined) return { ...known };
       const { generation } = this;
-      const candidates = this.idDirectory.candidates(idKeyHigh(pidKey(pid), hashHigh) >>> 0, sinceUs);
-      candidates.sort((a, b) => b.base - a.base);
-      for (const sidecar of candidates) {
-        const found = await sidecar.findId(pid, hashHigh >>> 0, hashLow >>> 0);
-        if (found !== undefined) return found.stampUs < sinceUs ? undefined : found;
-      }
+      const found = await this.repaired(() => this.searchIds(pid, hashHigh >>> 0, hashLow >>> 0, sinceUs));
+      if (found !== undefined) return found.stampUs < sinceUs ? undefined : found;
       if (generation === this.generation) return undefined;
     }
   }
@@ -401,6 +411,35 @@ export class SegmentedIndex implements RecordIndex {
       }
     }
     return undefined;
+  }
+
+  /** The newest record in sidecars with an id. */
+  private async searchIds(
+    pid: number,
+    hashHigh: number,
+    hashLow: number,
+    sinceUs: number,
+  ): Promise<FoundId | undefined> {
+    const candidates = this.idDirectory.candidates(idKeyHigh(pidKey(pid), hashHigh) >>> 0, sinceUs);
+    candidates.sort((a, b) => b.base - a.base);
+    for (const sidecar of candidates) {
+      const found = await sidecar.findId(pid, hashHigh, hashLow);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** Asks again after damage that it met was repaired. */
+  private async repaired<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+    for (let repairs = 0; ; repairs++) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (!(error instanceof SidecarDamage) || this.repair === undefined || repairs === repairsPerQuestion)
+          throw error;
+        await this.repair(error);
+      }
+    }
   }
 
   private async searchSidecarsByTime(pid: number, stampUs: number): Promise<BlockLocation | undefined> {

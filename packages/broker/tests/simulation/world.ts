@@ -41,7 +41,7 @@ export interface WorldReport {
 const startUs = 1_700_000_000_000_000;
 const stepMs = 50;
 /** Virtual time within which a healed broker must have delivered everything: the longest lease, and some. */
-const drainMsMax = 700_000;
+const drainMsMax = 150_000;
 const restartMsMax = 300;
 const compareEveryMs = 400;
 
