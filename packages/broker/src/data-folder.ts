@@ -128,6 +128,13 @@ async function loadSnapshot(snapshot: StoredSnapshot): Promise<BrokerState> {
   return loader.finish();
 }
 
+/** A snapshot whose bytes hold but make no state is as good as a damaged one. */
+function unusable(path: string): (error: Error) => never {
+  return (error) => {
+    throw new SnapshotDamage(path, error.message, { cause: error });
+  };
+}
+
 interface Start {
   readonly state: BrokerState;
   /** Sequence and address behind the last entry the state holds. */
@@ -142,7 +149,7 @@ async function newestState(disk: Disk, hasher: Hasher, log: DataFolderParts['log
     for (const damage of damaged) log('warn', `${damage.message}; an older one is used`);
     if (snapshot !== undefined) {
       const { sequence, address } = snapshot.meta;
-      return { state: await loadSnapshot(snapshot), sequence, address };
+      return { state: await loadSnapshot(snapshot).catch(unusable(snapshot.path)), sequence, address };
     }
   } catch (error) {
     if (!(error instanceof SnapshotDamage)) throw error;
@@ -188,7 +195,7 @@ async function recover(
     scheduler,
     repair: (damage) => indexQueue.repair(damage),
   });
-  const indexQueue = new IndexQueue(index, background, log);
+  const indexQueue = new IndexQueue(index, background, log, () => clock.nowUs() - longestWindowUs(state));
   const replay = new Replay(state);
   const segments = soloLog.segments();
   let adopted = 0;
@@ -270,6 +277,16 @@ async function recover(
   };
 }
 
+/** Ids are asked for at least this long, also when no queue has such a window: late acks name them. */
+const idsKeptUsMin = 900 * 1_000_000;
+
+/** How far back any push may ask for an id. */
+function longestWindowUs(state: BrokerState): number {
+  let longest = idsKeptUsMin;
+  for (const queue of state.queues.values()) longest = Math.max(longest, queue.dedupUs);
+  return longest;
+}
+
 /** The first entry of a new log: the numbers drawn once. */
 async function beginState(parts: DataFolderParts, soloLog: SoloLog, state: BrokerState): Promise<void> {
   const drawn = new Uint8Array(16);
@@ -300,12 +317,20 @@ class IndexQueue {
   readonly #background: Background;
   readonly #log: DataFolderParts['log'];
   readonly #bases: LogAddress[] = [];
+  /** Stamp before which nobody asks for ids any more. */
+  readonly #idsNeededSinceUs: () => number;
   readonly #repairs = new Map<LogAddress, Promise<void>>();
   #running = false;
   #stopped = false;
 
-  constructor(index: SegmentedIndex, background: Background, log: DataFolderParts['log']) {
+  constructor(
+    index: SegmentedIndex,
+    background: Background,
+    log: DataFolderParts['log'],
+    idsNeededSinceUs: () => number,
+  ) {
     this.#index = index;
+    this.#idsNeededSinceUs = idsNeededSinceUs;
     this.#background = background;
     this.#log = log;
   }
@@ -354,6 +379,7 @@ class IndexQueue {
         const adoption = await this.#index.adopt(base);
         if (!adoption.ok)
           this.#log('error', `the index of segment ${base} is ${adoption.reason} right after it was built`);
+        await this.#index.expireIds(this.#idsNeededSinceUs());
       } catch (error) {
         // Its rows stay in memory; the next start builds it again.
         if (!this.#stopped) this.#log('error', `segment ${base} could not be indexed: ${(error as Error).message}`);

@@ -21,6 +21,8 @@ import { SystemScheduler } from './system/system-scheduler.ts';
 import { version } from './version.ts';
 import { WorkerBackground } from './worker-background.ts';
 
+export { type BrokerConfig, parseConfig } from './config/mod.ts';
+
 export interface Broker {
   readonly url: string;
   /** What was found in the data folder, in words. */

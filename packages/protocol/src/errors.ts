@@ -41,7 +41,6 @@ export const errorTable = {
   },
   internal: { status: 500, retriable: true, meaning: 'A fault of the broker. The outcome is unknown.' },
   retry: { status: 503, retriable: true, meaning: 'The broker cannot serve this moment; nothing was done.' },
-  timeout: { status: 503, retriable: true, meaning: 'The deadline passed before the work began; nothing was done.' },
   outcome_unknown: {
     status: 503,
     retriable: true,

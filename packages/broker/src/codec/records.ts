@@ -1,5 +1,5 @@
 /**
- * Records to bytes and back. `RecordWriter` appends to the draft of a log entry; `readRecords` hands every record of an
+ * Records to bytes and back. the `write…` functions append to the draft of a log entry; `readRecords` hands every record of an
  * entry to its handler. Layouts: format.ts and docs/formats.md. An unknown type or version stops the process with a
  * clear error: what it means for the state cannot be guessed.
  */

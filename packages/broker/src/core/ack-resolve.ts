@@ -64,7 +64,13 @@ function lookUp(context: DecisionContext, items: AckItems, item: number, span: S
   // No transactionId that could be one was sent.
   if (items.ends[item] === items.ends[item + 1]) return unresolved;
   const offset = ids.find(span.lane, span.pid, items.hashes[item * 2], items.hashes[item * 2 + 1], 0);
-  if (offset !== idLookup.absent) return offset;
+  if (offset === idLookup.missing) return offset;
+  if (offset !== idLookup.absent) {
+    const view = blocks.open(span.lane, span.pid, offset);
+    if (view === undefined) return idLookup.missing;
+    view.select(offset - view.firstOffset);
+    if (sameBytes(view.bytes, view.idStart, view.idEnd, items, item)) return offset;
+  }
   if (!isMessageId(context, items, item, span.pid)) return unresolved;
   const { stampUs, index } = idParts;
   const first = ids.firstFrom(span.lane, span.pid, stampUs);

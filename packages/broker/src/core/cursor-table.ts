@@ -1,5 +1,5 @@
 /**
- * All cursors, one row per (partition, group) that has one: columns again, 65 bytes a row. What only a busy cursor
+ * All cursors, one row per (partition, group) that has one: columns again, 66 bytes a row. What only a busy cursor
  * needs (lease, attempts, hold) lives in a claim row that comes and goes.
  *
  * A row can exist before its position is known ("not placed"): then it only says that the group has something to get
@@ -83,10 +83,6 @@ export class CursorTable {
     return this.#rows.used;
   }
 
-  get claimCount(): number {
-    return this.#claims.live;
-  }
-
   /** The row of a subscription in the list that starts at `first`, or −1. */
   find(first: number, subscription: number): number {
     for (let row = first; row >= 0; row = this.nextOfLane[row]) if (this.subscription[row] === subscription) return row;
@@ -120,12 +116,6 @@ export class CursorTable {
     if (this.claim[row] >= 0) this.#dropClaim(row);
     this.subscription[row] = -1;
     this.#rows.give(row);
-  }
-
-  /** Stamp of the lease in the row, live or expired; 0 = none. */
-  leaseOf(row: number): number {
-    const claim = this.claim[row];
-    return claim < 0 ? 0 : this.leaseStamp[claim];
   }
 
   hasLiveLease(row: number, nowUs: number): boolean {

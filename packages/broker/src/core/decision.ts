@@ -41,12 +41,8 @@ export const idLookup = { absent: -1, missing: -2 } as const;
 export interface Ids {
   /** Offset of the newest record of the partition with this id and a stamp ≥ sinceUs, or one of `idLookup`. */
   find(lane: number, pid: number, hashHigh: number, hashLow: number, sinceUs: number): number;
-  /** Stamp of the record that `find` found. */
-  readonly foundStampUs: number;
   /** First offset of the lane's first append with a stamp ≥ stampUs, or one of `idLookup`. */
   firstFrom(lane: number, pid: number, stampUs: number): number;
-  /** First offset of the block that holds `offset`, or `idLookup.missing`. */
-  firstOffsetOf(lane: number, pid: number, offset: number): number;
 }
 
 export interface DecisionContext {

@@ -77,11 +77,6 @@ export class PartitionTable {
     return this.#rows.live;
   }
 
-  /** One more than the highest lane in use: the bound of a walk over all lanes (skip those with queueNumber −1). */
-  get laneLimit(): number {
-    return this.#rows.used;
-  }
-
   /** The hash a name has in a queue: the keyed hash of its bytes, mixed with the queue. */
   static #slotHash(queueNumber: number, nameHash: number): number {
     return (Math.imul(queueNumber + 1, 0x85ebca6b) ^ nameHash) >>> 0;

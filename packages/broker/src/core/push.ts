@@ -6,7 +6,15 @@
  */
 import { limits } from '@lanemq/protocol';
 import { type PushItems, pushHash, pushSlice } from './commands.ts';
-import { type DecisionContext, ensureQueue, idLookup, type NeedsLoad, nameRefusal, needsLoad } from './decision.ts';
+import {
+  type BlockView,
+  type DecisionContext,
+  ensureQueue,
+  idLookup,
+  type NeedsLoad,
+  nameRefusal,
+  needsLoad,
+} from './decision.ts';
 import { type IdParts, idIndexMax, parseId } from './ids.ts';
 import { itemStatus, type PushOutcome, type Refusal } from './outcomes.ts';
 import type { Queue } from './queue.ts';
@@ -221,42 +229,41 @@ export class PushDecider {
   ): number {
     const { ids, state } = context;
     const h = item * pushHash.stride;
-    let offset = ids.find(lane, pid, items.hashes[h + pushHash.idHigh], items.hashes[h + pushHash.idLow], sinceUs);
-    let stampUs = ids.foundStampUs;
+    const s = item * pushSlice.stride;
+    const idStart = items.slices[s + pushSlice.idStart];
+    const idEnd = items.slices[s + pushSlice.idEnd];
+    const high = items.hashes[h + pushHash.idHigh];
+    const low = items.hashes[h + pushHash.idLow];
+    let offset = ids.find(lane, pid, high, low, sinceUs);
+    if (offset === idLookup.missing) return offset;
+    let view = offset === idLookup.absent ? undefined : context.blocks.open(lane, pid, offset);
+    if (offset !== idLookup.absent) {
+      if (view === undefined) return idLookup.missing;
+      // Fingerprints can agree by chance or by design; only the id itself makes a duplicate.
+      if (!hasId(view, offset - view.firstOffset, items.bytes, idStart, idEnd)) offset = idLookup.absent;
+    }
     if (offset === idLookup.absent) {
       // The id of a record that was pushed without one is its message id, which says where it is.
-      const s = item * pushSlice.stride;
       const parts = this.#idParts;
       const isOurs =
-        parseId(
-          state.identity,
-          items.bytes,
-          items.slices[s + pushSlice.idStart],
-          items.slices[s + pushSlice.idEnd],
-          parts,
-        ) &&
-        parts.number === pid &&
-        parts.stampUs >= sinceUs;
+        parseId(state.identity, items.bytes, idStart, idEnd, parts) && parts.number === pid && parts.stampUs >= sinceUs;
       if (!isOurs) return idLookup.absent;
       const first = ids.firstFrom(lane, pid, parts.stampUs);
       if (first < 0) return first;
-      const view = context.blocks.open(lane, pid, first);
+      view = context.blocks.open(lane, pid, first);
       if (view === undefined) return idLookup.missing;
       if (view.stampUs !== parts.stampUs) return idLookup.absent;
       if (parts.index >= view.count || view.hashLow(parts.index) !== 0 || view.hashHigh(parts.index) !== 0) {
         return idLookup.absent;
       }
       offset = first + parts.index;
-      stampUs = parts.stampUs;
     }
-    if (offset === idLookup.missing) return offset;
-    const first = ids.firstOffsetOf(lane, pid, offset);
-    if (first === idLookup.missing) return first;
+    if (view === undefined) return idLookup.missing;
     outcome.statuses[item] = itemStatus.duplicate;
     outcome.offsets[item] = offset;
     outcome.pids[item] = pid;
-    outcome.stamps[item] = stampUs;
-    outcome.indexes[item] = offset - first;
+    outcome.stamps[item] = view.stampUs;
+    outcome.indexes[item] = offset - view.firstOffset;
     return offset;
   }
 
@@ -350,6 +357,14 @@ export class PushDecider {
       outcome.indexes[item] = outcome.indexes[first];
     }
   }
+}
+
+/** True when the record has exactly these bytes for its transactionId. */
+function hasId(view: BlockView, index: number, bytes: Uint8Array, start: number, end: number): boolean {
+  view.select(index);
+  if (view.idEnd - view.idStart !== end - start) return false;
+  for (let p = view.idStart, q = start; q < end; p++, q++) if (view.bytes[p] !== bytes[q]) return false;
+  return true;
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };

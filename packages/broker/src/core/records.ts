@@ -1,5 +1,5 @@
 /**
- * The records of the log: every change of state is one of them, and `apply` in state-machine.ts is the only code that
+ * The records of the log: every change of state is one of them, and `apply` in broker-state.ts is the only code that
  * makes it. Rare records are plain objects (stored as JSON); the two that come with every message are laid out as bytes.
  */
 import type { QueueOptions } from '@lanemq/protocol';

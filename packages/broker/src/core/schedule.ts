@@ -224,8 +224,16 @@ export class Schedule implements StateObserver {
 
   #mayHaveBacklog(subscription: Subscription, lane: number): boolean {
     const partitions = this.#partitions;
-    if (partitions.nextOffset[lane] <= partitions.logStart[lane]) return false;
-    return subscription.mode === 'all' || partitions.lastStampUs[lane] >= subscription.sinceUs;
+    return partitions.nextOffset[lane] > partitions.logStart[lane] && this.#hasBegun(subscription, lane);
+  }
+
+  /**
+   * True when the lane holds an append that the registration starts with, or before. A group that is not registered starts
+   * as each of its pops says.
+   */
+  #hasBegun(subscription: Subscription, lane: number): boolean {
+    if (!subscription.registered || subscription.mode === 'all') return true;
+    return this.#partitions.lastStampUs[lane] >= subscription.sinceUs;
   }
 
   /** True when the row could be claimed now. */
@@ -270,7 +278,7 @@ export class Schedule implements StateObserver {
     if (claim >= 0 && cursors.leaseStamp[claim] !== 0 && cursors.expiresAtUs[claim] >= this.nowUs) {
       condition = readiness.leased;
       untilUs = cursors.expiresAtUs[claim] + 1;
-    } else if (wanted >= partitions.nextOffset[lane]) {
+    } else if (wanted >= partitions.nextOffset[lane] || (!placed && !this.#hasBegun(subscription, lane))) {
       condition = readiness.idle;
     } else if (claim >= 0 && cursors.heldUntilUs[claim] > this.nowUs) {
       condition = readiness.held;

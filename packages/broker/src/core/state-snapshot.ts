@@ -32,7 +32,8 @@ export interface StatePiece {
 }
 
 const pieceBytes = 1024 * 1024;
-const jsonRowsPerPiece = 5_000;
+/** At most three bytes each, so that a piece stays well below what a snapshot takes as one. */
+const jsonPieceCharacters = 1024 * 1024;
 const claimFollows = 128;
 const partitionFixedBytes = 4 + 6 * 8 + 4 + 2;
 const cursorFixedBytes = 8 + 4 + 1 + 3 * 8 + 4 + 8 + 4;
@@ -87,9 +88,19 @@ function queueRecord(queue: Queue): QueueRecord {
 }
 
 function* jsonPieces(name: string, rows: readonly object[]): Generator<StatePiece> {
-  for (let from = 0; from < rows.length; from += jsonRowsPerPiece) {
-    yield { name, bytes: textEncoder.encode(JSON.stringify(rows.slice(from, from + jsonRowsPerPiece))) };
+  let texts: string[] = [];
+  let characters = 0;
+  for (const row of rows) {
+    const text = JSON.stringify(row);
+    if (texts.length > 0 && characters + text.length > jsonPieceCharacters) {
+      yield { name, bytes: textEncoder.encode(`[${texts.join(',')}]`) };
+      texts = [];
+      characters = 0;
+    }
+    texts.push(text);
+    characters += text.length;
   }
+  if (texts.length > 0) yield { name, bytes: textEncoder.encode(`[${texts.join(',')}]`) };
 }
 
 function* partitionPieces(state: BrokerState, queues: readonly Queue[]): Generator<StatePiece> {

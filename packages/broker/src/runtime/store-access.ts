@@ -11,7 +11,6 @@ import type { Log, RecordIndex } from '../ports/mod.ts';
 /** Something a decision needs that is not in memory. */
 export type Need =
   | { readonly kind: 'block'; readonly lane: number; readonly pid: number; readonly offset: number }
-  | { readonly kind: 'place'; readonly lane: number; readonly pid: number; readonly offset: number }
   | { readonly kind: 'time'; readonly lane: number; readonly pid: number; readonly stampUs: number }
   | {
       readonly kind: 'id';
@@ -25,7 +24,6 @@ export type Need =
 export class FetchedFacts {
   readonly ids = new Map<string, { offset: number; stampUs: number } | null>();
   readonly times = new Map<string, number>();
-  readonly places = new Map<string, number>();
   generation = -1;
 }
 
@@ -68,7 +66,7 @@ export const storeLimits = {
   stagingBytes: 64 * 1024,
 } as const;
 
-/** A stored block is not what was written: the process must not go on serving from this folder. */
+/** A stored block is not what was written. What lies there cannot be served; everything else can. */
 export class StoreDamage extends Error {
   override readonly name = 'StoreDamage';
 }
@@ -87,7 +85,6 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
   #facts = new FetchedFacts();
   /** Needs of the decision that is being made. */
   needs: Need[] = [];
-  foundStampUs = 0;
 
   constructor(log: Log, index: RecordIndex, hasher: Hasher) {
     this.#log = log;
@@ -129,10 +126,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
 
   find(_lane: number, pid: number, hashHigh: number, hashLow: number, sinceUs: number): number {
     const found = this.#index.findId(pid, hashHigh, hashLow, sinceUs);
-    if (found !== undefined) {
-      this.foundStampUs = found.stampUs;
-      return found.offset;
-    }
+    if (found !== undefined) return found.offset;
     if (!this.#index.mayHoldId(pid, hashHigh, hashLow, sinceUs)) return idLookup.absent;
     const fetched = this.#facts.ids.get(idKey(pid, hashHigh, hashLow));
     if (fetched === undefined) {
@@ -140,7 +134,6 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
       return idLookup.missing;
     }
     if (fetched === null || fetched.stampUs < sinceUs) return idLookup.absent;
-    this.foundStampUs = fetched.stampUs;
     return fetched.offset;
   }
 
@@ -148,15 +141,6 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     const fetched = this.#facts.times.get(`${pid}:${stampUs}`);
     if (fetched !== undefined) return fetched;
     this.needs.push({ kind: 'time', lane, pid, stampUs });
-    return idLookup.missing;
-  }
-
-  firstOffsetOf(lane: number, pid: number, offset: number): number {
-    const place = this.#index.find(lane, pid, offset);
-    if (place !== undefined) return place.firstOffset;
-    const fetched = this.#facts.places.get(`${pid}:${offset}`);
-    if (fetched !== undefined) return fetched;
-    this.needs.push({ kind: 'place', lane, pid, offset });
     return idLookup.missing;
   }
 
@@ -182,12 +166,6 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     switch (need.kind) {
       case 'block':
         return this.stage(need.lane, need.pid, need.offset, storeLimits.readAheadRecords, storeLimits.readAheadBytes);
-      case 'place': {
-        const place = await this.#index.load(need.lane, need.pid, need.offset);
-        if (place === undefined) throw new StoreDamage(`no block of pid ${need.pid} holds offset ${need.offset}`);
-        facts.places.set(`${need.pid}:${need.offset}`, place.firstOffset);
-        return;
-      }
       case 'time': {
         const place = await this.#index.loadByTime(need.lane, need.pid, need.stampUs);
         facts.times.set(`${need.pid}:${need.stampUs}`, place === undefined ? idLookup.absent : place.firstOffset);

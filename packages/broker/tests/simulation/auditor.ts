@@ -221,7 +221,7 @@ export class Auditor {
     }
     for (const [queue, fresh] of freshByQueue) {
       if (queue.options.maxSize === 0 || fresh === 0) continue;
-      const depth = this.#leastDepth(queue);
+      const depth = this.#leastDepth(queue, moment.nowUs);
       ensure(
         depth <= queue.options.maxSize,
         `${queue.name} holds at least ${depth} unfinished messages, its maxSize is ${queue.options.maxSize}`,
@@ -341,7 +341,7 @@ export class Auditor {
   }
 
   /** What the group furthest behind has at least to do: where the broker counts more is its own affair. */
-  #leastDepth(queue: ExpectedQueue): number {
+  #leastDepth(queue: ExpectedQueue, nowUs: number): number {
     let total = 0;
     for (const partition of queue.partitions.values()) total += partition.records.length;
     if (queue.subscriptions.size === 0) return total;
@@ -350,7 +350,7 @@ export class Auditor {
       if (!subscription.registered || subscription.mode !== 'all') continue;
       let pending = 0;
       for (const partition of queue.partitions.values()) {
-        const committed = Math.max(-1, ...(partition.cursors.get(group) ?? []).map((cursor) => cursor.committed));
+        const committed = Math.max(...this.#candidates(partition, group, nowUs).map((cursor) => cursor.committed));
         pending += partition.last - committed;
       }
       worst = Math.max(worst, pending);
