@@ -3,7 +3,7 @@
  * A broker recovers with everything that is provable, or it refuses with a message that names the place; it never serves
  * anything that was not pushed. Indexes and snapshots may always be deleted: they are made from the log.
  *
- *   LANEMQ_DAMAGE_RUNS   damaged copies that are looked at (default 36; a few hundred for a thorough run)
+ *   LANEMQ_DAMAGE_RUNS   damaged copies that are looked at (default 28; a few hundred for a thorough run)
  *   LANEMQ_DAMAGE_SEED   the seed of a run that failed
  */
 import assert from 'node:assert/strict';
@@ -17,11 +17,11 @@ import { BrokerProcess, brokerMain } from '../e2e/broker-process.ts';
 import { type EntrySpan, filesOf, readLog, segmentFiles } from './log-reader.ts';
 import { chooseCount, chooseSeed, SeededRandom } from './seeded-random.ts';
 
-const runs = chooseCount('LANEMQ_DAMAGE_RUNS', 36);
+const runs = chooseCount('LANEMQ_DAMAGE_RUNS', 28);
 const seed = chooseSeed('LANEMQ_DAMAGE_SEED');
 const repeat = `LANEMQ_DAMAGE_SEED=${seed} LANEMQ_DAMAGE_RUNS=${runs} node --test dist/tests/crash/damage.test.js`;
 /** Of so many damaged copies one is started for real; the others are only verified. */
-const startEvery = 3;
+const startEvery = 4;
 const copiesAtOnce = 2;
 const queue = 'orders';
 const partitions = ['a', 'b', 'c'];

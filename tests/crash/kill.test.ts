@@ -105,7 +105,7 @@ async function killWhileStarting(broker: BrokerProcess, afterMs: number): Promis
   assert.equal(exit.signal, 'SIGKILL', `a start after a kill failed by itself:\n${exit.output}`);
 }
 
-describe('crash', () => {
+describe('crash', { concurrency: true }, () => {
   // S-063, S-058, S-059, S-016; contract section 19, item 40
   it('what was answered 2xx survives kill -9 at any moment under sixteen clients', async (context) => {
     await crashUnderLoad(context, new SeededRandom(seed), {

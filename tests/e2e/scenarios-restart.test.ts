@@ -121,7 +121,8 @@ describe('restarts in the field', { concurrency: 3 }, () => {
       const messages = await client.pop(queue, { waitMs: 20_000 });
       const tookMs = performance.now() - startedAt;
       assert.deepEqual(deliveredOf(messages), [['m1', 2]]);
-      assert.ok(tookMs >= 2990 && tookMs < 6000, `after ${tookMs} ms`);
+      // Over a restart the wall clock is all a broker has: to that, not to a millisecond, the length is kept.
+      assert.ok(tookMs > 2700 && tookMs < 6000, `after ${tookMs} ms`);
     }));
 
   // S-059

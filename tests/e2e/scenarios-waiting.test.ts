@@ -153,6 +153,7 @@ describe('races between pushes and waits', () => {
     const rounds = sized(250, 2500);
     const stalls = 4;
     let running = lanes;
+    const waits: number[] = [];
     const slowest: { tookMs: number; what: string } = { tookMs: 0, what: '' };
     const lane = async (number: number): Promise<void> => {
       const random = new SeededRandom(seed + number);
@@ -169,6 +170,7 @@ describe('races between pushes and waits', () => {
         };
         const { result, tookMs } = await timed(Promise.all([pop(), push()]));
         assert.deepEqual(result[0], [`m${round}`]);
+        waits.push(tookMs);
         if (tookMs > slowest.tookMs) Object.assign(slowest, { tookMs, what: `lane ${number} round ${round}` });
       }
       running--;
@@ -182,10 +184,12 @@ describe('races between pushes and waits', () => {
       }
     };
     await Promise.all([stall(), ...Array.from({ length: lanes }, (_, number) => lane(number))]);
-    assert.ok(
-      slowest.tookMs < 250 + 50,
-      `seed ${seed}: ${slowest.what} took ${slowest.tookMs} ms; repeat with LANEMQ_E2E_SEED=${seed}`,
-    );
+    const repeat = `seed ${seed}; repeat with LANEMQ_E2E_SEED=${seed}`;
+    // A wake-up that got lost shows as a wait of five seconds. The goal of 250 ms (and the 50 of a stall) is for the many;
+    // a machine that is busy with other tests may hold up a few.
+    assert.ok(slowest.tookMs < 2500, `${slowest.what} took ${slowest.tookMs} ms; ${repeat}`);
+    const p99 = percentile(waits, 0.99);
+    assert.ok(p99 < 300, `p99 is ${p99} ms; ${repeat}`);
   });
 
   // S-028

@@ -31,6 +31,8 @@ export interface DataFolderParts {
   readonly random: Random;
   readonly background: Background;
   readonly logOptions: Partial<LogOptions>;
+  /** Partitions and cursors the state has room for at first. */
+  readonly rowsAtFirst?: number;
   readonly log: (level: 'info' | 'warn' | 'error', text: string) => void;
 }
 
@@ -119,11 +121,11 @@ function onlyIndexing(
   };
 }
 
-async function loadSnapshot(snapshot: StoredSnapshot): Promise<BrokerState> {
+async function loadSnapshot(snapshot: StoredSnapshot, rowsAtFirst: number): Promise<BrokerState> {
   if (snapshot.meta.format !== stateFormat) {
     throw new Error(`${snapshot.path} has format ${snapshot.meta.format}: it was written by another release`);
   }
-  const loader = new StateLoader(roomForRows);
+  const loader = new StateLoader(rowsAtFirst);
   for await (const chunk of snapshot.chunks()) loader.add(chunk);
   return loader.finish();
 }
@@ -143,19 +145,24 @@ interface Start {
 }
 
 /** The state of the newest whole snapshot, or an empty one: the log is complete without any. */
-async function newestState(disk: Disk, hasher: Hasher, log: DataFolderParts['log']): Promise<Start> {
+async function newestState(
+  disk: Disk,
+  hasher: Hasher,
+  log: DataFolderParts['log'],
+  rowsAtFirst: number,
+): Promise<Start> {
   try {
     const { snapshot, damaged } = await openNewestSnapshot(disk, hasher);
     for (const damage of damaged) log('warn', `${damage.message}; an older one is used`);
     if (snapshot !== undefined) {
       const { sequence, address } = snapshot.meta;
-      return { state: await loadSnapshot(snapshot).catch(unusable(snapshot.path)), sequence, address };
+      return { state: await loadSnapshot(snapshot, rowsAtFirst).catch(unusable(snapshot.path)), sequence, address };
     }
   } catch (error) {
     if (!(error instanceof SnapshotDamage)) throw error;
     log('warn', `${error.message}; the whole log is replayed instead`);
   }
-  return { state: new BrokerState(roomForRows), sequence: 0, address: 0 };
+  return { state: new BrokerState(rowsAtFirst), sequence: 0, address: 0 };
 }
 
 export async function openDataFolder(parts: DataFolderParts): Promise<Store & { readonly recovered: string }> {
@@ -182,7 +189,7 @@ async function recover(
   if (cut !== null) {
     log('warn', `${cut.bytes} bytes of an unfinished write at log address ${cut.address} were dropped: ${cut.reason}`);
   }
-  const start = await newestState(disk, plain, log);
+  const start = await newestState(disk, plain, log, parts.rowsAtFirst ?? roomForRows);
   const { state } = start;
   if (start.sequence > soloLog.recovery.lastSequence) {
     throw new Error(
@@ -394,9 +401,10 @@ export async function buildSnapshot(
   disk: Disk,
   throughSequence: number,
   log: DataFolderParts['log'],
+  rowsAtFirst: number = roomForRows,
 ): Promise<BuiltSnapshot> {
   const hasher = await createHasher(0, 0);
-  const start = await newestState(disk, hasher, log);
+  const start = await newestState(disk, hasher, log, rowsAtFirst);
   const { state } = start;
   const replay = new Replay(state);
   let address = start.address;

@@ -498,9 +498,13 @@ export class Auditor {
 
   /** Where the group may be in the partition, as far as the answers so far tell. */
   #candidates(partition: ExpectedPartition, group: string, nowUs: number): readonly ExpectedCursor[] {
+    return this.#known(partition, group).flatMap((cursor) => withExpiredPassed(partition, cursor, nowUs));
+  }
+
+  /** The same, but for expired records that may have been passed over. */
+  #known(partition: ExpectedPartition, group: string): readonly ExpectedCursor[] {
     const known = partition.cursors.get(group);
-    const cursors = known ?? this.#starts(partition, group).map((committed) => freshCursor(committed, 0));
-    return cursors.flatMap((cursor) => withExpiredPassed(partition, cursor, nowUs));
+    return known ?? this.#starts(partition, group).map((committed) => freshCursor(committed, 0));
   }
 
   /** Positions at which a group may begin in a partition it has no cursor in. */
@@ -548,9 +552,7 @@ export class Auditor {
     const found: { partition: ExpectedPartition; sinceUs: number }[] = [];
     if (subscription?.registered !== true) return found;
     for (const partition of queue.partitions.values()) {
-      const known = partition.cursors.get(group);
-      const starts = known ?? this.#starts(partition, group).map((committed) => freshCursor(committed, 0));
-      const since = starts.map((cursor) => claimableSince(partition, cursor, nowUs));
+      const since = this.#known(partition, group).map((cursor) => claimableSince(partition, cursor, nowUs));
       if (since.length === 0 || since.includes(null)) continue;
       found.push({ partition, sinceUs: Math.max(subscription.seenAtUs, ...(since as number[])) });
     }
@@ -558,12 +560,12 @@ export class Auditor {
   }
 
   /** True when the group has nothing left to do in any partition of the queue. */
-  isDrained(queue: ExpectedQueue, group: string): boolean {
-    return [...queue.partitions.values()].every((partition) => {
-      const known = partition.cursors.get(group);
-      const ends = known?.map(({ committed }) => committed) ?? this.#starts(partition, group);
-      return ends.every((committed) => committed === partition.last);
-    });
+  isDrained(queue: ExpectedQueue, group: string, nowUs: number): boolean {
+    return [...queue.partitions.values()].every((partition) =>
+      this.#known(partition, group).every((cursor) =>
+        withExpiredPassed(partition, cursor, nowUs).some(({ committed }) => committed === partition.last),
+      ),
+    );
   }
 
   /** The answer of a pop left. One that was refused or cancelled may still explain what it did before. */

@@ -52,6 +52,8 @@ export interface ProcessHost {
 }
 
 const parkedPopsMax = 1000;
+/** Small, so that tables grow in most worlds. */
+const rowsAtFirst = 4;
 
 export class SimulatedProcess {
   isAlive = true;
@@ -125,6 +127,7 @@ export class SimulatedProcess {
       random: host.random,
       background: this.#background,
       logOptions: host.logOptions,
+      rowsAtFirst,
       log: (level, text) => {
         if (this.isAlive) host.log(level, text);
       },
@@ -285,7 +288,8 @@ class InlineBackground implements Background {
   }
 
   buildSnapshot(throughSequence: number): Promise<BuiltSnapshot> {
-    return this.#run(() => buildSnapshot(this.#disk, throughSequence, (level, text) => this.#host.log(level, text)));
+    const { log } = this.#host;
+    return this.#run(() => buildSnapshot(this.#disk, throughSequence, (level, text) => log(level, text), rowsAtFirst));
   }
 
   async close(): Promise<void> {

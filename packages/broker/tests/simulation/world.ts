@@ -4,7 +4,7 @@
  * broken. Then all faults end, and the broker must get everything done: whatever was stored reaches every group, and
  * what is left at the end is exactly what is expected.
  */
-import { createHasher } from '../../src/codec/mod.ts';
+import { createHasher, recordType } from '../../src/codec/mod.ts';
 import { type BrokerState, idText } from '../../src/core/mod.ts';
 import { hashState, StateReplay } from '../../src/data-folder.ts';
 import type { PopRequest, Store } from '../../src/runtime/mod.ts';
@@ -73,8 +73,6 @@ class World {
   #failure: Error | null = null;
   #wallOffsetUs = 0;
   #isDiskFull = false;
-  /** Epoch of the log under which decisions were made last. */
-  #servingEpoch = 0;
   #clientsAreOver = false;
   /** The world is coming to its end: processes are started by it alone. */
   #isEnding = false;
@@ -244,29 +242,28 @@ class World {
     try {
       const survivedThrough = await this.#checkReplay(store.state);
       this.#auditor.recovered(survivedThrough, store.state);
-      this.#servingEpoch = store.epoch;
       this.#note(`opened at entry ${store.log.durableSequence}`);
     } catch (error) {
       this.#fail(error as Error);
     }
   }
 
-  /** Replays the whole log. Returns the last entry of those who served; a start that failed may have written a mark. */
+  /** Replays the whole log. Returns its last entry that holds decisions; a start that failed may leave a mark behind it. */
   async #checkReplay(state: BrokerState): Promise<number> {
     const replay = new StateReplay();
     const isWhole = !this.#faults.hasDamagedSegments;
-    let lastServed = 0;
-    const report = await verifyLog(this.#disk.copy(), await createHasher(0, 0), (header, ...records) => {
-      if (header.epoch <= this.#servingEpoch) lastServed = header.sequence;
-      if (isWhole) replay.visit(header, ...records);
+    let lastDecided = 0;
+    const report = await verifyLog(this.#disk.copy(), await createHasher(0, 0), (header, bytes, view, from, to) => {
+      if (view.getUint8(from + 4) !== recordType.closed) lastDecided = header.sequence;
+      if (isWhole) replay.visit(header, bytes, view, from, to);
     });
-    if (!isWhole) return lastServed;
+    if (!isWhole) return lastDecided;
     if (report.damage.length > 0) throw new Violation(`the log is damaged: ${report.damage[0].reason}`);
     const live = await hashState(state);
     const replayed = await hashState(replay.state);
     if (live !== replayed)
       throw new Violation(`replaying the log gives the state ${replayed}, the live one is ${live}`);
-    return lastServed;
+    return lastDecided;
   }
 
   #crash(kind: 'power' | 'kill'): void {
@@ -429,7 +426,7 @@ class World {
 
   #isDrained(queue: ExpectedQueue, group: string): boolean {
     if (this.#auditor.queues.get(queue.name) !== queue) return true;
-    return this.#auditor.isDrained(queue, group);
+    return this.#auditor.isDrained(queue, group, this.#process?.clock.nowUs() ?? 0);
   }
 
   async #readDeadLetters(): Promise<void> {
