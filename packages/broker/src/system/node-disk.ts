@@ -45,16 +45,8 @@ export class NodeDisk implements Disk {
   }
 
   /** Makes missing parents too, also above the data folder; all that was made is durable. */
-  async makeFolder(path: string): Promise<void> {
-    const folder = this.#full(path);
-    const first = await settle<string | undefined>((done) => fs.mkdir(folder, { recursive: true }, done));
-    if (first === undefined) return;
-    const top = dirname(first);
-    let parent = folder;
-    while (parent !== top) {
-      parent = dirname(parent);
-      await syncFolderAt(parent);
-    }
+  makeFolder(path: string): Promise<void> {
+    return makeFolderAt(this.#full(path));
   }
 
   async syncFolder(path: string): Promise<void> {
@@ -79,6 +71,29 @@ export class NodeDisk implements Disk {
     if (isAbsolute(path) || path.split('/').includes('..')) throw new Error(`${path} is no path inside a data folder`);
     return join(this.location, path);
   }
+}
+
+/**
+ * Makes a folder and those above it, each durable in its parent. Written out because node's own recursive form never ends
+ * where the system says "no such folder" about a parent that exists, as /proc does.
+ */
+async function makeFolderAt(folder: string): Promise<void> {
+  const make = (): Promise<void> => settle((done) => fs.mkdir(folder, done));
+  try {
+    await make();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const parent = dirname(folder);
+    if (code === 'EEXIST' && (await isFolder(folder))) return;
+    if (code !== 'ENOENT' || parent === folder) throw error;
+    await makeFolderAt(parent);
+    await make();
+  }
+  await syncFolderAt(dirname(folder));
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return (await settle<fs.Stats>((done) => fs.stat(path, done))).isDirectory();
 }
 
 class NodeFile implements DiskFile {

@@ -172,6 +172,8 @@ export class Auditor {
   promisedThrough = 0;
   /** Broker time after the machine last slept: what became due meanwhile is seen with the next request only. */
   sleptAtUs = 0;
+  /** A segment was damaged since the last start: partitions that met it stand still until the next. */
+  mayStandStill = false;
   /** How long readiness may take to show, microseconds: reading from a slow disk takes time. */
   readonly #slackUs: number;
 
@@ -388,7 +390,8 @@ export class Auditor {
       'a lease is named by the stamp of its claim',
     );
     const queues = this.#queuesOf(request);
-    if (request.target.kind !== 'partition') {
+    // One that waited may end because its queue was deleted, or before its first look.
+    if (request.target.kind !== 'partition' && (deliveries.length > 0 || !request.wait)) {
       for (const queue of queues) {
         const isRegistered = queue.subscriptions.get(request.group)?.registered === true;
         ensure(isRegistered, `a pop registers ${request.group} on ${queue.name}`);
@@ -534,7 +537,7 @@ export class Auditor {
     const { request } = pop;
     const closingUs = request.wait ? Math.min(100_000, (request.timeoutMs * 1000) / 4) : 0;
     const limitUs = Math.min(nowUs, nowUs - closingUs) - this.#slackUs;
-    if (pop.isCancelled || pop.submittedUs > limitUs || pop.submittedUs < this.sleptAtUs) return;
+    if (pop.isCancelled || this.mayStandStill || pop.submittedUs > limitUs || pop.submittedUs < this.sleptAtUs) return;
     for (const queue of queues) {
       for (const { partition, sinceUs } of this.claimable(queue, request.group, nowUs)) {
         if (request.target.kind === 'partition' && request.target.partition !== partition.name) continue;

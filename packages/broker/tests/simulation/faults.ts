@@ -22,6 +22,8 @@ export interface FaultHost {
   sleep(us: number): void;
   /** The wall clock is set; running processes do not care. */
   stepWallClock(us: number): void;
+  /** A sealed segment is not what was written, from now on or until now. */
+  segmentDamaged(): void;
   trace(text: string): void;
 }
 
@@ -127,6 +129,7 @@ export class FaultInjector {
     this.#host.trace(`bit ${flip.bit} of ${path} at ${flip.position} flips`);
     if (!isSegment) return;
     this.#flips.push(flip);
+    this.#host.segmentDamaged();
     scheduler.after(random.integer(1500), () => this.#mend());
   }
 

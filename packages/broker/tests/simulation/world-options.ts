@@ -54,7 +54,9 @@ export interface Faults {
 
 export interface WorldOptions {
   readonly seed: number;
+  /** The first phase ends after this time, or after this many records. */
   readonly durationMs: number;
+  readonly recordsMax: number;
   readonly queues: number;
   readonly partitions: number;
   readonly producers: number;
@@ -145,7 +147,8 @@ export function drawWorld(seed: number): WorldOptions {
   const slabBytes = one(512, 1024, 4096, 16_384);
   return {
     seed,
-    durationMs: between(3, 12) * 1000,
+    durationMs: between(2, 10) * 1000,
+    recordsMax: one(100, 300, 1000, 3000),
     queues: between(1, 3),
     partitions: one(1, 2, 5, 20, 60),
     producers: between(1, 4),

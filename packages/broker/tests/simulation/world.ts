@@ -114,12 +114,15 @@ class World {
       stepWallClock: (us) => {
         this.#wallOffsetUs += us;
       },
+      segmentDamaged: () => {
+        this.#auditor.mayStandStill = true;
+      },
       trace: (text) => this.#note(text),
     });
   }
 
   async run(): Promise<WorldReport> {
-    const { seed, durationMs } = this.#options;
+    const { seed, durationMs, recordsMax } = this.#options;
     let finalHash = '';
     try {
       await this.#boot();
@@ -136,7 +139,7 @@ class World {
       });
       this.#faults.start();
       this.#compareAgainAndAgain();
-      await this.#pass(() => false, durationMs, null);
+      await this.#pass(() => this.#auditor.counts.pushed >= recordsMax, durationMs, null);
       finalHash = await this.#heal();
     } catch (error) {
       this.#fail(error as Error);
@@ -242,6 +245,7 @@ class World {
     try {
       const survivedThrough = await this.#checkReplay(store.state);
       this.#auditor.recovered(survivedThrough, store.state);
+      this.#auditor.mayStandStill = this.#faults.hasDamagedSegments;
       this.#note(`opened at entry ${store.log.durableSequence}`);
     } catch (error) {
       this.#fail(error as Error);
@@ -342,6 +346,11 @@ class World {
     // What clients had begun comes to its end.
     await this.#pass(() => false, 12_000, null);
     await this.#pass(() => this.#isServing(), 60_000, 'a healed broker serves');
+    if (this.#auditor.mayStandStill) {
+      const process = this.#process;
+      void this.#restart();
+      await this.#pass(() => this.#process !== process && this.#isServing(), 60_000, 'a healed broker serves');
+    }
     for (const queue of this.#auditor.queues.keys()) await this.#relax(queue);
     for (const queue of this.#auditor.queues.keys()) await this.#probe(queue);
     const drains = [...this.#auditor.queues.values()].flatMap((queue) =>

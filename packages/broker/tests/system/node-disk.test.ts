@@ -93,3 +93,10 @@ test('a log on a real disk is read back after a restart', async () => {
   assert.ok(again.segments().length > 3);
   await again.close();
 });
+
+test('a folder that cannot be made is refused with the reason of the system, and not tried for ever', async () => {
+  const none = new NodeDisk('/proc/no-such-folder/data');
+  await assert.rejects(none.makeFolder(''), { code: 'ENOENT' });
+  const belowFile = new NodeDisk(join(process.execPath, 'data'));
+  await assert.rejects(belowFile.makeFolder(''), { code: 'ENOTDIR' });
+});
