@@ -92,3 +92,43 @@ describe('a stepped wall clock', { concurrency: 2 }, () => {
     });
   }
 });
+
+/** Makes a disk that is slow to wake: the first calls of each kind take more than a second in all. */
+const slowDisk = `data:text/javascript,${encodeURIComponent(`
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+for (const home of [fs, fs.promises]) {
+  for (const name of ['mkdir', 'readdir', 'open', 'stat', 'statfs']) {
+    const real = home[name];
+    let slowCalls = 2;
+    home[name] = (...parts) => {
+      if (slowCalls-- <= 0) return real(...parts);
+      return new Promise((resolve) => setTimeout(resolve, 400)).then(() => real(...parts));
+    };
+  }
+}
+syncBuiltinESMExports();
+`)}`;
+
+describe('a slow start', () => {
+  // Rule 13 of the field scenarios: lengths of time are real time, from the first moment on
+  it('leaves the broker with the right time', async () => {
+    const broker = await BrokerProcess.start({ nodeArgs: ['--import', slowDisk] });
+    try {
+      assert.ok(broker.startMs > 1100, 'the start was slow');
+      for (const name of ['first', 'second', 'third']) {
+        const askedMs = Date.now();
+        await broker.client.pushAll('q', name, [name]);
+        const answeredMs = Date.now();
+        const [message] = await broker.client.pop('q', { partition: name });
+        const stampMs = Date.parse(message.createdAt);
+        // The tolerance is for a machine that is busy: reading two clocks is not one step.
+        const facts = `${name} was stamped ${stampMs - askedMs} ms after it was sent`;
+        assert.ok(stampMs >= askedMs - 250 && stampMs <= answeredMs + 250, facts);
+        await passed(300);
+      }
+    } finally {
+      await broker.dispose();
+    }
+  });
+});

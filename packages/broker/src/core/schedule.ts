@@ -152,10 +152,6 @@ export class Schedule implements StateObserver {
   /** Builds everything from the state, as after a restart. */
   rebuild(nowUs: number): void {
     this.nowUs = nowUs;
-    for (const subscription of this.#state.subscriptions.values()) {
-      const ring = this.#ring(subscription.number);
-      if (subscription.mode === 'new') ring.backfillAt = subscription.queue.laneCount;
-    }
     for (let row = 0; row < this.#cursors.rowLimit; row++) {
       if (this.#cursors.subscription[row] >= 0) this.evaluate(row);
     }
@@ -180,7 +176,7 @@ export class Schedule implements StateObserver {
   }
 
   #backlog(subscription: Subscription): number {
-    if (!subscription.registered || subscription.mode === 'new') return 0;
+    if (!subscription.registered) return 0;
     return subscription.queue.laneCount - this.#ring(subscription.number).backfillAt;
   }
 
@@ -369,9 +365,10 @@ export class Schedule implements StateObserver {
 
   subscriptionAdded(subscription: Subscription): void {
     if (!subscription.registered) return;
-    const ring = this.#ring(subscription.number);
-    ring.backfillAt = subscription.mode === 'new' ? subscription.queue.laneCount : 0;
-    if (subscription.mode !== 'new') this.#listener.subscriptionReady(subscription);
+    // A group that begins now has no backlog; one whose pop came before its queue was made again begins with that pop.
+    const beginsNow = subscription.mode === 'new' && subscription.sinceUs >= this.nowUs;
+    this.#ring(subscription.number).backfillAt = beginsNow ? subscription.queue.laneCount : 0;
+    if (!beginsNow) this.#listener.subscriptionReady(subscription);
   }
 
   cursorAdded(_row: number): void {

@@ -18,8 +18,24 @@ export interface AckVerdict {
   readonly noop: boolean;
 }
 
+/** Ids are known this long at least, microseconds; longer when the queue's dedup window is longer. */
+const idsKnownUs = 900_000_000;
+
+/** True when what the broker said about an item is what was expected of it. */
+export function isSameVerdict(expected: ExpectedVerdict, actual: AckVerdict): boolean {
+  const same = (a: AckVerdict, b: AckVerdict): boolean =>
+    a.error === b.error && a.released === b.released && a.dlq === b.dlq && a.noop === b.noop;
+  if (same(expected, actual)) return true;
+  return expected.mayBeForgotten === true && same({ ...expected, error: ackError.stale, noop: false }, actual);
+}
+
+/** `mayBeForgotten`: the id lies below the cursor, and is so old that the broker need not know it any more. */
+interface ExpectedVerdict extends AckVerdict {
+  readonly mayBeForgotten?: boolean;
+}
+
 export interface ExpectedAck {
-  readonly verdicts: readonly AckVerdict[];
+  readonly verdicts: readonly ExpectedVerdict[];
   readonly next: ExpectedCursor | null;
   readonly filed: readonly { readonly offset: number; readonly error: string }[];
   /** Retries charged before this ack: what a dead letter shows. */
@@ -52,12 +68,16 @@ export function expectAck(
   const named = nameOffsets(items, places);
   const settled = settle(partition, cursor, named, nowUs);
   const released = settled.next.lease === null;
-  const verdicts = items.map((item, i): AckVerdict => {
+  const knownSinceUs = nowUs - Math.max(idsKnownUs, partition.queue.options.dedupWindowSeconds * 1_000_000);
+  const verdicts = items.map((item, i): ExpectedVerdict => {
     const at = places[i];
     if (at === 'unknown') return { error: ackError.stale, released, dlq: false, noop: false };
     if (at === 'below') {
       const completed = item.status === ackStatus.completed;
-      return { error: completed ? ackError.none : ackError.stale, released, dlq: false, noop: completed };
+      const newest = partition.records[partition.offsets.get(item.id)?.at(-1) ?? 0];
+      const mayBeForgotten = newest.stampUs < knownSinceUs;
+      const error = completed ? ackError.none : ackError.stale;
+      return { error, released, dlq: false, noop: completed, mayBeForgotten };
     }
     const gaveUp = item.status === ackStatus.failed || item.status === ackStatus.dlq;
     const dlq = gaveUp && settled.filed.some(({ offset }) => offset === at);

@@ -60,6 +60,8 @@ export class FaultInjector {
   heal(): void {
     this.#isOver = true;
     this.#mend();
+    // The failure that was ordered does not come.
+    this.#host.disk.failOperation(0);
     this.#host.disk.setCapacity(Number.POSITIVE_INFINITY);
     this.#host.setDiskFull(false);
   }

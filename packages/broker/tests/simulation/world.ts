@@ -243,8 +243,8 @@ class World {
   /** Every opening of the folder: what came out must be what the whole log says, and what the auditor expects. */
   async #opened(store: Store): Promise<void> {
     try {
-      const survivedThrough = await this.#checkReplay(store.state);
-      this.#auditor.recovered(survivedThrough, store.state);
+      const lastDecided = await this.#checkReplay(store.state);
+      this.#auditor.recovered(store.log.durableSequence, lastDecided, store.state);
       this.#auditor.mayStandStill = this.#faults.hasDamagedSegments;
       this.#note(`opened at entry ${store.log.durableSequence}`);
     } catch (error) {
