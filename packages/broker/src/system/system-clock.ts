@@ -60,7 +60,9 @@ export class SystemClock implements Clock {
 
   /** Time goes on from here, if it is not later already. For the last stamp found in the log. */
   startAt(us: number): void {
-    this.#anchorUs += Math.max(0, us - this.nowUs());
+    // Asked first: it may move the anchor.
+    const nowUs = this.nowUs();
+    this.#anchorUs += Math.max(0, us - nowUs);
     this.#advance(us);
   }
 

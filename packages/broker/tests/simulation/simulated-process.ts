@@ -40,6 +40,7 @@ export interface ProcessHost {
   readonly cipher: PayloadCipher | null;
   readonly logOptions: Partial<LogOptions>;
   readonly snapshotLogBytes: number;
+  readonly turnDelayMsMax: number;
   readonly hooks: ProcessHooks;
   /** The machine's wall clock, microseconds; it may jump. */
   wallUs(): number;
@@ -71,7 +72,7 @@ export class SimulatedProcess {
     this.clock = new ProcessClock(host.scheduler, host.wallUs());
     const disk = new ProcessDisk(host.disk, this);
     this.#disk = host.hooks.disk?.(disk) ?? disk;
-    this.#scheduler = new ProcessScheduler(host.scheduler, this);
+    this.#scheduler = new ProcessScheduler(host, this);
     this.#background = new InlineBackground(this.#disk, host);
   }
 
@@ -176,20 +177,34 @@ export class ProcessClock implements Clock {
   }
 }
 
-/** Tasks of a process; those of a dead one do not run. */
+/**
+ * Tasks of a process; those of a dead one do not run. A turn of its loop may take a while to come, in which other things
+ * arrive.
+ */
 class ProcessScheduler implements Scheduler {
   readonly #scheduler: SimulatedScheduler;
   readonly #process: SimulatedProcess;
+  readonly #random: SimulatedRandom;
+  readonly #turnDelayMsMax: number;
+  #soon: (() => void)[] = [];
 
-  constructor(scheduler: SimulatedScheduler, process: SimulatedProcess) {
-    this.#scheduler = scheduler;
+  constructor(host: ProcessHost, process: SimulatedProcess) {
+    this.#scheduler = host.scheduler;
     this.#process = process;
+    this.#random = host.random;
+    this.#turnDelayMsMax = host.turnDelayMsMax;
   }
 
   soon(task: () => void): void {
-    this.#scheduler.soon(() => {
-      if (this.#process.isAlive) task();
-    });
+    this.#soon.push(task);
+    if (this.#soon.length > 1) return;
+    const turn = (): void => {
+      const tasks = this.#soon;
+      this.#soon = [];
+      for (const due of tasks) if (this.#process.isAlive) due();
+    };
+    if (this.#turnDelayMsMax === 0 || this.#random.chance(0.5)) this.#scheduler.soon(turn);
+    else this.#scheduler.after(this.#random.integer(this.#turnDelayMsMax * 1000) / 1000, turn);
   }
 
   after(delayMs: number, task: () => void): () => void {

@@ -69,6 +69,8 @@ export interface WorldOptions {
   readonly leaseSecondsMax: number;
   readonly payloadBytesMax: number;
   readonly diskLatencyMsMax: number;
+  /** How long a turn of the broker's loop may take to come. */
+  readonly turnDelayMsMax: number;
   readonly networkDelayMsMax: number;
   readonly lossShare: number;
   /** Mean time between two faults. */
@@ -160,6 +162,7 @@ export function drawWorld(seed: number): WorldOptions {
     leaseSecondsMax: one(1, 2, 5),
     payloadBytesMax: one(10, 100, 400),
     diskLatencyMsMax: one(0.2, 1, 1, 5),
+    turnDelayMsMax: one(0, 1, 10),
     networkDelayMsMax: one(0, 1, 10),
     lossShare: one(0, 0, 0.02, 0.2),
     faultEveryMs: one(300, 1000, 3000),

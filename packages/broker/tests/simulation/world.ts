@@ -88,7 +88,7 @@ class World {
     const scheduler = this.#scheduler;
     this.#random = new SimulatedRandom(seed, 1);
     this.#disk = new SimulatedDisk({ seed, scheduler, latencyMsMax: options.diskLatencyMsMax });
-    this.#auditor = new Auditor(500_000 + options.diskLatencyMsMax * 1_000_000);
+    this.#auditor = new Auditor(500_000 + (options.diskLatencyMsMax + options.turnDelayMsMax) * 500_000);
     const cipher = new SimulatedCipher();
     this.#engine = new AuditedEngine({
       auditor: this.#auditor,
@@ -207,6 +207,7 @@ class World {
         scanBytes: 65_536,
       },
       snapshotLogBytes: this.#options.snapshotLogBytes,
+      turnDelayMsMax: this.#options.turnDelayMsMax,
       hooks: this.#hooks,
       wallUs: () => this.#wallUs(),
       isDiskFull: () => this.#isDiskFull,

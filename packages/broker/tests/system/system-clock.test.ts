@@ -89,6 +89,16 @@ test('time goes on from the last stamp of the log when the wall clock is behind 
   assert.ok(host.clock.nowUs() >= stamp + 1000);
 });
 
+test('a start that took seconds leaves the clock right, at once and later', () => {
+  const host = new Host();
+  host.pass(5 * second);
+  host.clock.startAt(1_000);
+  for (let i = 0; i < 20; i++) {
+    assert.ok(Math.abs(host.clock.nowUs() - host.wall) <= 1000, `off by ${host.clock.nowUs() - host.wall} µs`);
+    host.pass(second / 3);
+  }
+});
+
 test('whatever the clocks do, time is an integer and never runs backwards', () => {
   const step = fc.record({ pass: fc.integer({ min: 0, max: 5 * second }), jump: fc.integer({ min: -1e9, max: 1e9 }) });
   fc.assert(
