@@ -30,7 +30,7 @@ function errorsPage() {
 # Errors
 
 Every refusal has a status and, in its JSON body, \`error\` (for people; may be reworded) and \`code\` (for programs;
-keeps its meaning for ever). A body of a successful answer never has an \`error\` on its top level.
+keeps its meaning for ever). A body of a successful answer has no \`error\` on its top level; an extension that renewed no lease says \`success: false\` and why.
 
 ${table(['Code', 'Status', 'Send again?', 'Meaning'], rows)}
 

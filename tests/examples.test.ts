@@ -54,7 +54,7 @@ describe('the README', () => {
     const folder = await mkdtemp(join(tmpdir(), 'lanemq-readme-'));
     try {
       const commands = blocksOf(readme, 'sh').filter((block) => /curl|popped\.json/.test(block));
-      assert.equal(commands.length, 4);
+      assert.equal(commands.length, 5);
       const script = commands.join('echo\n').replaceAll(printedAddress, broker.url);
       const { stdout, stderr } = await run('sh', ['-eu', '-c', script], { cwd: folder });
       assert.equal(stderr, '');

@@ -14,7 +14,7 @@ describe('messages that are on disk alone', () => {
     await serving({ args }, async (broker) => {
       const queue = freshName('cold');
       await fill(broker, queue);
-      for (const batch of [3, 50, 10_000]) {
+      for (const batch of [3, 20, 50, 75, 10_000]) {
         await broker.killAndRestart();
         await readAll(broker, queue, { group: `b${batch}`, mode: 'all', batch, partitions: 64, autoAck: true });
         await readAll(broker, queue, { group: `o${batch}`, mode: 'all', batch, partitions: 1, autoAck: true });

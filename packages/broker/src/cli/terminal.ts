@@ -17,8 +17,21 @@ export const exitCode = {
 
 export type ExitCode = (typeof exitCode)[keyof typeof exitCode];
 
-/** Text of a failure for people: the message of an operating error, the stack of a fault of ours. */
+/** What an operator can do about it, by the error's code. */
+const adviceByCode: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'Another program listens there: choose another --port, or stop it.',
+  EADDRNOTAVAIL: 'This machine has no such address: check --host.',
+  ENOTFOUND: 'This is no address of this machine: check --host.',
+  EACCES: 'This user may not do that: check the owner of the data folder, or the --port.',
+  EDATALOCKED: 'Stop the other broker, or choose another --data.',
+  ELOGDAMAGE: 'Nothing was changed. `lanemq verify --data FOLDER` lists all damage; restore the folder from a copy.',
+  ESIDECARDAMAGE: 'Delete the file: it is built again from its segment at the next start.',
+};
+
+/** Text of a failure for people: the message of an operating error with advice, the stack of a fault of ours. */
 export function failureText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  return 'code' in error ? error.message : (error.stack ?? error.message);
+  if (!('code' in error)) return error.stack ?? error.message;
+  const advice = adviceByCode[String(error.code)];
+  return advice === undefined ? error.message : `${error.message}\n${advice}`;
 }

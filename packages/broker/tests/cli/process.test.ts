@@ -65,12 +65,12 @@ describe('the lanemq process', () => {
 
     const sameFolder = lanemq('serve', '--port', '0', '--data', folder);
     assert.equal(sameFolder.code, 1);
-    assert.match(sameFolder.err, /^lanemq serve: .* is in use by another running broker\n$/);
+    assert.match(sameFolder.err, /^lanemq serve: .* is in use by another running broker\nStop the other broker.*\n$/);
     const other = await mkdtemp(join(tmpdir(), 'lanemq-cli-'));
     const samePort = lanemq('serve', '--port', new URL(url).port, '--data', other);
     await rm(other, { recursive: true });
     assert.equal(samePort.code, 1);
-    assert.match(samePort.err, /^lanemq serve: listen EADDRINUSE.*\n$/);
+    assert.match(samePort.err, /^lanemq serve: listen EADDRINUSE.*\nAnother program listens there.*\n$/);
 
     broker.kill('SIGTERM');
     assert.deepEqual(await once(broker, 'exit'), [0, null]);

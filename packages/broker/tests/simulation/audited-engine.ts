@@ -149,7 +149,7 @@ export class AuditedEngine {
       isCancelled = true;
       if (cancel === null || pop === null || process !== this.#host.process() || process?.shard === undefined) return;
       this.#host.trace('cancel');
-      this.#guarded(() => auditor.popCancelled(pop as OpenPop, process.clock.nowUs()));
+      this.#guarded(() => auditor.popCancelled(pop as OpenPop));
       cancel();
     };
   }

@@ -167,6 +167,8 @@ export class Auditor {
   /** Registrations that were seen once: a recovery may show one again whose entry survived unseen. */
   readonly #seenSubscriptions = new Map<number, string>();
   readonly #seenQueues = new Set<number>();
+  /** Names of queues that ever had a maxSize. */
+  readonly #limitedQueues = new Set<string>();
   #highestPid = 0;
   /** Everything up to this sequence was promised to somebody. */
   promisedThrough = 0;
@@ -365,8 +367,10 @@ export class Auditor {
 
   /** A push was refused because the queue is full. */
   pushRefused(items: readonly PushedItem[]): void {
-    const isLimited = items.some(({ queue }) => (this.queues.get(queue)?.options.maxSize ?? 0) > 0);
-    ensure(isLimited, 'only a queue with a maxSize is ever full');
+    ensure(
+      items.some(({ queue }) => this.#limitedQueues.has(queue)),
+      'only a queue with a maxSize is ever full',
+    );
   }
 
   popSubmitted(pop: OpenPop): void {
@@ -411,7 +415,7 @@ export class Auditor {
     }
     pop.claims = claims;
     if (deliveries.length === 0) this.#checkEmpty(moment, pop, queues);
-    if (pop.isCancelled) this.#mayHandBack(pop, moment.nowUs);
+    if (pop.isCancelled) this.#mayHandBack(pop);
   }
 
   #queuesOf(request: PopRequest): ExpectedQueue[] {
@@ -510,7 +514,8 @@ export class Auditor {
   /** The same, but for expired records that may have been passed over. */
   #known(partition: ExpectedPartition, group: string): readonly ExpectedCursor[] {
     const known = partition.cursors.get(group);
-    return known ?? this.#starts(partition, group).map((committed) => freshCursor(committed, 0));
+    if (known === undefined) return this.#starts(partition, group).map((committed) => freshCursor(committed, 0));
+    return known.flatMap((cursor) => (cursor.lease?.mayVanish ? [cursor, handedBack(cursor)] : [cursor]));
   }
 
   /** Positions at which a group may begin in a partition it has no cursor in. */
@@ -582,17 +587,19 @@ export class Auditor {
   }
 
   /** The client of a pop is gone: what it claimed and nobody got is handed back, some time. */
-  popCancelled(pop: OpenPop, nowUs: number): void {
+  popCancelled(pop: OpenPop): void {
     if (pop.isCancelled || !this.openPops.has(pop)) return;
     pop.isCancelled = true;
-    this.#mayHandBack(pop, nowUs);
+    this.#mayHandBack(pop);
   }
 
-  #mayHandBack(pop: OpenPop, nowUs: number): void {
+  #mayHandBack(pop: OpenPop): void {
     if (pop.request.commitOnDelivery) return;
     for (const { partition, group } of pop.claims) {
-      const cursors = partition.cursors.get(group) ?? [];
-      this.#changes.set(partition.cursors, group, [...cursors, ...cursors.map((cursor) => handedBack(cursor, nowUs))]);
+      const cursors = (partition.cursors.get(group) ?? []).map((cursor) =>
+        cursor.lease === null ? cursor : { ...cursor, lease: { ...cursor.lease, mayVanish: true } },
+      );
+      this.#changes.set(partition.cursors, group, cursors);
     }
   }
 
@@ -736,6 +743,7 @@ export class Auditor {
       this.#setOptions(queue, withOptions(base, asked.options), nowUs);
     }
     const { options } = queue;
+    if (options.maxSize > 0) this.#limitedQueues.add(queue.name);
     const { namespace, task } = queue;
     queue.namespace = asked.namespace || namespace;
     queue.task = asked.task || task;

@@ -134,6 +134,8 @@ export interface ExpectedLease {
   readonly end: number;
   readonly expiresAtUs: number;
   readonly conflated: boolean;
+  /** The client that should have got it is gone: some time, perhaps, it is handed back. */
+  readonly mayVanish?: boolean;
 }
 
 /** A group's place in a partition. Never changed: a change makes another one. */
@@ -168,15 +170,10 @@ export function hasLiveLease(cursor: ExpectedCursor, nowUs: number): boolean {
 }
 
 /** What the cursor is after its claim was handed back: the delivery did not happen. */
-export function handedBack(cursor: ExpectedCursor, nowUs: number): ExpectedCursor {
+export function handedBack(cursor: ExpectedCursor): ExpectedCursor {
   const attemptCount = cursor.attemptCount - 1;
-  return {
-    ...cursor,
-    lease: null,
-    attemptCount,
-    attemptOffset: attemptCount === 0 ? -1 : cursor.attemptOffset,
-    changedAtUs: nowUs,
-  };
+  const attemptOffset = attemptCount === 0 ? -1 : cursor.attemptOffset;
+  return { ...cursor, lease: null, attemptCount, attemptOffset };
 }
 
 export interface ExpectedDeadLetter {
