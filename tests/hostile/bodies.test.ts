@@ -26,14 +26,15 @@ describe('bodies that are too large', () => {
   // S-075, contract 2: larger → 413, plain text
   it('an announced length of 10 GB is refused before a byte of it is sent, and the connection closed', async (context) => {
     await underWatch(context, {}, {}, async (broker) => {
-      for (const path of ['push', 'ack', 'ack/batch', 'configure', 'lease/none/extend']) {
+      const refusals = ['push', 'ack', 'ack/batch', 'configure', 'lease/none/extend'].map(async (path) => {
         const connection = await RawConnection.open(broker.client.port);
         connection.write(`POST /api/v1/${path} HTTP/1.1\r\nHost: broker\r\nContent-Length: 10737418240\r\n\r\n{`);
         const answer = await connection.nextAnswer();
         assert.equal(answer?.status, 413, `${path}: ${answer?.body}`);
         assert.doesNotMatch(answer.head, /application\/json/i);
         await connection.untilClosed();
-      }
+      });
+      await Promise.all(refusals);
     });
   });
 

@@ -18,8 +18,10 @@ import type {
 } from './ports/mod.ts';
 import { type Store, StoreDamage } from './runtime/mod.ts';
 import { SegmentedIndex } from './storage/index-segmented.ts';
+import { LogDamage } from './storage/log-damage.ts';
 import type { LogOptions } from './storage/log-options.ts';
 import { readLog, readSegment } from './storage/log-reader.ts';
+import { segmentFolder } from './storage/segment-format.ts';
 import { buildSidecar, removeUnfinishedSidecars } from './storage/sidecar-build.ts';
 import type { SidecarDamage } from './storage/sidecar-format.ts';
 import { openNewestSnapshot, SnapshotDamage, type StoredSnapshot, writeSnapshot } from './storage/snapshot-file.ts';
@@ -192,8 +194,10 @@ async function recover(
   const start = await newestState(disk, plain, log, parts.rowsAtFirst ?? roomForRows);
   const { state } = start;
   if (start.sequence > soloLog.recovery.lastSequence) {
-    throw new Error(
-      `the snapshot holds entries up to ${start.sequence}, but the log ends at ${soloLog.recovery.lastSequence}: entries that were answered are missing`,
+    throw new LogDamage(
+      segmentFolder,
+      soloLog.recovery.tail,
+      `it ends with entry ${soloLog.recovery.lastSequence}, and the snapshot holds entries up to ${start.sequence}`,
     );
   }
   const index: SegmentedIndex = new SegmentedIndex({

@@ -94,3 +94,15 @@ export class BlockReader {
     return this;
   }
 }
+
+/** Bytes of the records fromIndex (inclusive) to toIndex (exclusive) of the block at `at`, ids and flags included. */
+export function recordBytes(piece: {
+  readonly view: DataView;
+  readonly at: number;
+  readonly fromIndex: number;
+  readonly toIndex: number;
+}): number {
+  const endOf = (index: number): number =>
+    index < 0 ? 0 : piece.view.getUint32(piece.at + block.tableAt + index * block.rowBytes, true);
+  return endOf(piece.toIndex - 1) - endOf(piece.fromIndex - 1);
+}

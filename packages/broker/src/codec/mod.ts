@@ -1,5 +1,5 @@
 export { hashAckItems, type ScannedAck, scanAckBody } from './ack-items.ts';
-export { BlockReader } from './block-reader.ts';
+export { BlockReader, recordBytes } from './block-reader.ts';
 export { block, entryHeader, readU64, recordFlag, recordHeaderBytes, recordType, writeU64 } from './format.ts';
 export { createHasher, type Hasher } from './hasher.ts';
 export { checkJson, JsonError, JsonScanner } from './json-scanner.ts';

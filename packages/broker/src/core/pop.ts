@@ -206,7 +206,8 @@ function popPartition(
         schedule.evaluate(row);
       }
       if (subscription.conflation) claims.budget = Math.min(claims.budget, limits.conflatedMessagesMax);
-      if (schedule.isReady(row)) {
+      // It is ready again after a claim that only passed expired records.
+      while (schedule.isReady(row) && claims.runs.length === 0 && claims.missing.length === 0) {
         schedule.takeOut(row);
         claim(context, command, subscription, row, claims);
       }
@@ -306,7 +307,7 @@ function claim(
   row: number,
   claims: Claims,
 ): void {
-  const { state, schedule, blocks, journal, nowUs } = context;
+  const { state, schedule, journal, nowUs } = context;
   const { cursors, partitions } = state;
   const queue = subscription.queue;
   const lane = cursors.lane[row];
@@ -326,60 +327,31 @@ function claim(
   }
   record.committed = Math.max(record.committed, partitions.logStart[lane] - 1);
   const seeded = record.committed;
-  const expiredBeforeUs = queue.ttlUs > 0 ? nowUs - queue.ttlUs : 0;
-  const visibleUntilUs = queue.delayUs > 0 ? nowUs - queue.delayUs : Number.POSITIVE_INFINITY;
   const last = partitions.nextOffset[lane] - 1;
-  const pieces: DeliveredPiece[] = [];
   const onlyNewest = subscription.conflation;
-  let next = record.committed + 1;
-  let count = 0;
-  let missing = false;
-  let heldUntilUs = 0;
-  while (next <= last && (onlyNewest || count < claims.budget)) {
-    const view = blocks.open(lane, pid, next);
-    if (view === undefined) {
-      missing = true;
-      break;
-    }
-    if (view.stampUs < expiredBeforeUs) {
-      next = view.firstOffset + view.count;
-      record.committed = next - 1;
-      continue;
-    }
-    if (view.stampUs > visibleUntilUs) {
-      heldUntilUs = view.stampUs + queue.delayUs;
-      break;
-    }
-    let from = next - view.firstOffset;
-    let to = onlyNewest ? view.count : Math.min(view.count, from + claims.budget - count);
-    if (onlyNewest) {
-      pieces.length = 0;
-      from = view.count - 1;
-    } else to = withinBytes(view, from, to, claims, count === 0 && claims.runs.length === 0);
-    if (to <= from) break;
-    pieces.push({ bytes: view.bytes, view: view.view, at: view.at, fromIndex: from, toIndex: to });
-    count += to - from;
-    next = view.firstOffset + to;
-    if (to < view.count) break;
-  }
-  // A conflated run is the newest record of all: it cannot be known before the last block was seen.
-  if (missing && (pieces.length === 0 || onlyNewest)) {
-    const wanted = onlyNewest ? last - next + 1 : claims.budget;
-    claims.missing.push({ row, lane, pid, offset: next, count: wanted, seekUs: 0 });
+  beginRun(record.committed + 1);
+  if (onlyNewest) findNewest(context, queue, lane, last);
+  else collect(context, queue, lane, last, claims);
+  const { pieces, next, count, missingAt } = run;
+  // Expired records are passed at once, also when what comes next has to be read: it is then all that is needed.
+  if (missingAt >= 0 && run.expiredThrough < 0) {
+    const wanted = onlyNewest ? last - missingAt + 1 : claims.budget;
+    claims.missing.push({ row, lane, pid, offset: missingAt, count: wanted, seekUs: 0 });
     schedule.setLoading(row);
     return;
   }
+  record.committed = Math.max(record.committed, run.expiredThrough);
   if (pieces.length === 0) {
     // Nothing that may be delivered: expired records are passed, a hold goes on, or the bytes of the answer are used up.
     if (record.committed !== seeded || (cursors.flags[row] & cursorBit.placed) === 0) {
       record.consumed = Math.max(0, record.committed - seeded);
       journal.cursor(record);
-    } else if (heldUntilUs > 0) schedule.hold(row, heldUntilUs);
+    } else if (run.heldUntilUs > 0) schedule.hold(row, run.heldUntilUs);
     else schedule.giveBack(row);
-    if (claims.runs.length > 0 && next <= last) claims.budget = 0;
+    const isFull = missingAt < 0 && run.heldUntilUs === 0 && next <= last;
+    if (claims.runs.length > 0 && isFull) claims.budget = 0;
     return;
   }
-  const delivered = onlyNewest ? 1 : count;
   const firstDelivered = record.committed + 1;
   let attempt = 1;
   if (command.commitOnDelivery) {
@@ -403,10 +375,100 @@ function claim(
     record.heldUntilUs = 0;
   }
   journal.cursor(record);
-  claims.budget -= delivered;
+  claims.budget -= count;
   const nameStart = partitions.nameStart(lane);
   const nameEnd = partitions.nameEnd(lane);
   claims.runs.push({ pid, names: partitions.names, nameStart, nameEnd, attempt, pieces });
+}
+
+/** What of a partition may be delivered now. One object, for one claim after the other. */
+const run = {
+  pieces: [] as DeliveredPiece[],
+  /** Offset behind the last record. */
+  next: 0,
+  count: 0,
+  /** Records up to here have expired. */
+  expiredThrough: -1,
+  /** Offset whose block has to be read first; −1 = none. */
+  missingAt: -1,
+  /** When the first record that is held back may be delivered; 0 = none was met. */
+  heldUntilUs: 0,
+};
+
+function beginRun(next: number): void {
+  run.pieces = [];
+  run.next = next;
+  run.count = 0;
+  run.expiredThrough = -1;
+  run.missingAt = -1;
+  run.heldUntilUs = 0;
+}
+
+/** Collects records from `run.next` on, until the budget is used up or one must not or cannot be delivered. */
+function collect(context: DecisionContext, queue: Queue, lane: number, last: number, claims: Claims): void {
+  const { blocks, nowUs, state } = context;
+  const pid = state.partitions.pid[lane];
+  const expiredBeforeUs = queue.ttlUs > 0 ? nowUs - queue.ttlUs : 0;
+  const visibleUntilUs = queue.delayUs > 0 ? nowUs - queue.delayUs : Number.POSITIVE_INFINITY;
+  while (run.next <= last && run.count < claims.budget) {
+    const view = blocks.open(lane, pid, run.next);
+    if (view === undefined) {
+      // What is there already is delivered without waiting for more.
+      if (run.count === 0) run.missingAt = run.next;
+      return;
+    }
+    if (view.stampUs < expiredBeforeUs) {
+      run.next = view.firstOffset + view.count;
+      run.expiredThrough = run.next - 1;
+      continue;
+    }
+    if (view.stampUs > visibleUntilUs) {
+      run.heldUntilUs = view.stampUs + queue.delayUs;
+      return;
+    }
+    const from = run.next - view.firstOffset;
+    const wanted = Math.min(view.count, from + claims.budget - run.count);
+    const to = withinBytes(view, from, wanted, claims, run.count === 0 && claims.runs.length === 0);
+    if (to <= from) return;
+    run.pieces.push({ bytes: view.bytes, view: view.view, at: view.at, fromIndex: from, toIndex: to });
+    run.count += to - from;
+    run.next = view.firstOffset + to;
+    if (to < view.count) return;
+  }
+}
+
+/** Finds the newest record at or behind `run.next` that may be delivered, block by block from the end. */
+function findNewest(context: DecisionContext, queue: Queue, lane: number, last: number): void {
+  const { blocks, nowUs, state } = context;
+  const pid = state.partitions.pid[lane];
+  const from = run.next;
+  for (let at = last; at >= from; ) {
+    const view = blocks.open(lane, pid, at);
+    if (view === undefined) {
+      run.missingAt = at;
+      return;
+    }
+    if (queue.ttlUs > 0 && view.stampUs < nowUs - queue.ttlUs) {
+      // All before it are older.
+      run.expiredThrough = at;
+      run.next = at + 1;
+      return;
+    }
+    if (view.stampUs + queue.delayUs <= nowUs) {
+      run.pieces.push({
+        bytes: view.bytes,
+        view: view.view,
+        at: view.at,
+        fromIndex: view.count - 1,
+        toIndex: view.count,
+      });
+      run.count = 1;
+      run.next = at + 1;
+      return;
+    }
+    run.heldUntilUs = view.stampUs + queue.delayUs;
+    at = view.firstOffset - 1;
+  }
 }
 
 /** How far a run may go until the answer is full; the first record of an answer always fits. */

@@ -5,6 +5,7 @@
  */
 
 import { errorTable } from '@lanemq/protocol';
+import { recordBytes } from '../codec/mod.ts';
 import type { PopOutcome, Refusal } from '../core/mod.ts';
 import type { PopRequest, Reply } from '../runtime/mod.ts';
 import { Exchange } from './exchange.ts';
@@ -33,10 +34,8 @@ export class PopExchange extends Exchange implements Reply<PopOutcome> {
       this.refusePop(error.message);
       return;
     }
-    if (!supervisor.hasRoomForAnswer()) {
-      this.failWithoutRoom();
-      return;
-    }
+    // Readers that have kept much of the memory for answers waiting for long are cut now, before they are in the way.
+    supervisor.hasRoomForAnswer();
     const cancel = engine.pop(request, this);
     if (this.answered) return;
     this.#cancel = cancel;
@@ -52,9 +51,9 @@ export class PopExchange extends Exchange implements Reply<PopOutcome> {
     if (this.answered) return;
     if (outcome.runs.length === 0 && !outcome.conflation && !outcome.conflationConflict) return;
     const { writer, popAnswers, supervisor, options } = this.services;
-    // Pops of one turn were all let in before one of them was answered. What is committed on delivery cannot be handed
-    // back, so its answer is made in any case.
-    if (outcome.leaseStamp > 0 && !supervisor.hasRoomForAnswer()) {
+    // A small answer is made in any case: one client that does not read must not stop those that do. What is committed
+    // on delivery cannot be handed back, so its answer is made too.
+    if (outcome.leaseStamp > 0 && deliveredBytes(outcome) > smallAnswerBytes && !supervisor.hasRoomForAnswer()) {
       this.failWithoutRoom();
       this.#handBack();
       return;
@@ -107,4 +106,14 @@ export class PopExchange extends Exchange implements Reply<PopOutcome> {
     this.services.counters.popsAbandoned++;
     this.#handBack();
   }
+}
+
+/** Messages that fit a connection's own buffers: their answer hardly ever waits for the client. */
+const smallAnswerBytes = 64 * 1024;
+
+/** Stored bytes of what is delivered. */
+function deliveredBytes(outcome: PopOutcome): number {
+  let bytes = 0;
+  for (const run of outcome.runs) for (const piece of run.pieces) bytes += recordBytes(piece);
+  return bytes;
 }

@@ -198,6 +198,10 @@ export class SoloLog implements Log {
     return entry.sequence;
   }
 
+  recent(address: LogAddress, length: number): ResidentBytes | undefined {
+    return this.#memory.resident(address, length);
+  }
+
   resident(address: LogAddress, length: number): ResidentBytes | undefined {
     const found = this.#memory.resident(address, length);
     if (found !== undefined) return found;

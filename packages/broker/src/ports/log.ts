@@ -60,7 +60,12 @@ export interface Log {
   onDurable: (throughSequence: number) => void;
   /** Called once; after it the log is dead: nothing sealed later is written, and it must be closed and opened again. */
   onFailure: (error: Error) => void;
-  /** Bytes [address, address + length) when they are in memory: in the tail that is kept, in the draft, or loaded. */
+  /**
+   * Bytes [address, address + length) when they are in memory because this process wrote them: in the tail that is kept,
+   * or in the draft. Nothing that was read from disk.
+   */
+  recent(address: LogAddress, length: number): ResidentBytes | undefined;
+  /** The same, and what was loaded: as it was read, which may not be what was written. */
   resident(address: LogAddress, length: number): ResidentBytes | undefined;
   /** Brings bytes into memory, where they stay at least until the next `soon` turn after it resolves. Checks nothing. */
   load(address: LogAddress, length: number): Promise<void>;

@@ -15,6 +15,8 @@ export interface PopHost {
   /** Reads the next blocks of rows; then gives the rows back and submits `then` again. */
   loadRows(rows: readonly MissingRow[], then: Operation | null): void;
   countDelivered(outcome: PopOutcome): void;
+  /** True when rows are being read: the operation is submitted again when the next of these reads is over. */
+  awaitLoads(operation: Operation): boolean;
   handBack(leaseStamp: number): void;
   /** How long a waiting pop that just arrived is to collect; 0 when its batch is already there. */
   collectMs(request: PopRequest): number;

@@ -21,6 +21,9 @@ import { Waiter } from './waiters.ts';
 /** Before its end a parked pop stops taking work: this long, or a quarter of its wait if that is shorter. */
 const closingMs = 100;
 
+/** Reads that a pop which does not wait sits out, when they are for others and it found nothing else. */
+const loadsAwaitedMax = 10;
+
 type Phase = 'queued' | 'parked' | 'collecting' | 'loading' | 'answered' | 'sent';
 
 export class PopOperation extends Waiter implements Operation {
@@ -36,8 +39,11 @@ export class PopOperation extends Waiter implements Operation {
   #cancelled = false;
   /** Takes no work any more: its wait is over, or about to be. */
   #closing = false;
+  /** Something may be claimable, and nobody else was told. */
+  #woken = false;
   #timed = false;
   #collected = false;
+  #loadsAwaited = 0;
   #cancelTimer: (() => void) | null = null;
   #cancelCollecting: (() => void) | null = null;
   #leaseStamp = 0;
@@ -94,6 +100,9 @@ export class PopOperation extends Waiter implements Operation {
   }
 
   decide(): 'done' | 'later' | 'parked' {
+    const wasWoken = this.#woken;
+    this.#woken = false;
+    if (wasWoken && (this.#cancelled || this.#closing)) this.#host.waiters.passOn(this);
     if (this.#cancelled) {
       this.#finish();
       return 'parked';
@@ -118,8 +127,17 @@ export class PopOperation extends Waiter implements Operation {
       return 'parked';
     }
     if (decision.unfinished) return 'later';
-    if (!waits) return this.#answer(decision);
+    if (!waits) {
+      // Partitions that are being read from disk are about to be claimable: nothing is not the answer yet.
+      if (this.#loadsAwaited < loadsAwaitedMax && this.#host.awaitLoads(this)) {
+        this.#loadsAwaited++;
+        this.#phase = 'loading';
+        return 'parked';
+      }
+      return this.#answer(decision);
+    }
     this.#phase = 'parked';
+    this.facts.blocks.clear();
     this.#host.waiters.park(this);
     return 'parked';
   }
@@ -172,6 +190,7 @@ export class PopOperation extends Waiter implements Operation {
   }
 
   wake(): void {
+    this.#woken = true;
     this.#phase = 'queued';
     this.#host.submit(this);
   }

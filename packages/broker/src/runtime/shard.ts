@@ -124,6 +124,9 @@ export class Shard implements Engine, PopHost {
   #whenDrained: (() => void) | null = null;
   /** Operations that wait for a fetch. */
   readonly #fetching = new Set<Operation>();
+  /** Reads of rows that are on their way, and operations that found nothing but what those will give. */
+  #loadsRunning = 0;
+  readonly #awaitingLoads: Operation[] = [];
   #encryptedQueues = new Set<string>();
   #cancelDeadline: (() => void) | null = null;
   #deadlineArmedUs = Number.POSITIVE_INFINITY;
@@ -166,6 +169,8 @@ export class Shard implements Engine, PopHost {
       nowUs: 0,
     };
     this.#snapshots = new SnapshotKeeper(store, this.#host, this.#options.snapshotLogBytes);
+    this.#loadsRunning = 0;
+    this.#awaitingLoads.length = 0;
     log.onDurable = () => this.#releaseDurable();
     log.onFailure = (error) => this.#fail(error);
     this.#noteEncrypted();
@@ -416,7 +421,10 @@ export class Shard implements Engine, PopHost {
     if (this.#schedule.deadlines.nextUs <= nowUs) this.#schedule.advance(nowUs, turnLimits.deadlines);
     else this.#schedule.nowUs = nowUs;
     this.#access.begin(operation.facts);
-    switch (operation.decide()) {
+    const result = operation.decide();
+    // What was read for it has served, unless it needs more: then every reading brings it nearer to its decision.
+    if (result === 'done') operation.facts.blocks.clear();
+    switch (result) {
       case 'done':
         this.#held.push({ sequence: log.draftHasRecords ? log.nextSequence : log.nextSequence - 1, operation });
         return;
@@ -500,20 +508,32 @@ export class Shard implements Engine, PopHost {
     const schedule = this.#schedule;
     const facts = then?.facts ?? new FetchedFacts();
     if (then !== null) this.#fetching.add(then);
+    this.#loadsRunning++;
     const loads = rows.map((row) => this.#loadRow(access, row, facts));
     Promise.all(loads).then(
       (whole) => {
         if (access !== this.#access) return;
+        this.#loadsRunning--;
         rows.forEach((row, i) => {
           const { cursors } = this.#store.state;
           const stillThere = cursors.subscription[row.row] >= 0 && cursors.lane[row.row] === row.lane;
           if (whole[i] === true && stillThere) schedule.giveBack(row.row);
         });
         if (then !== null && this.#fetching.delete(then)) this.submit(then);
-        else this.#requestTurn();
+        for (const waiting of this.#awaitingLoads.splice(0)) {
+          if (this.#fetching.delete(waiting)) this.submit(waiting);
+        }
+        this.#requestTurn();
       },
       (error: unknown) => this.#fetchFailed(access, asError(error)),
     );
+  }
+
+  awaitLoads(operation: Operation): boolean {
+    if (this.#loadsRunning === 0) return false;
+    this.#fetching.add(operation);
+    this.#awaitingLoads.push(operation);
+    return true;
   }
 
   /** Reads the next blocks of one row; false when they are damaged. Other errors of the disk reject. */
@@ -521,7 +541,7 @@ export class Shard implements Engine, PopHost {
     try {
       if (row.seekUs > 0) {
         await access.fetch([{ kind: 'time', lane: row.lane, pid: row.pid, stampUs: row.seekUs }], facts);
-      } else await access.stage(row.lane, row.pid, row.offset, row.count, rowReadBytes);
+      } else await access.stage(row.lane, row.pid, row.offset, row.count, rowReadBytes, facts);
       return true;
     } catch (error) {
       if (!(error instanceof StoreDamage)) throw error;

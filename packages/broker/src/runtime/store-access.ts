@@ -20,11 +20,33 @@ export type Need =
       readonly sinceUs: number;
     };
 
-/** Facts fetched for one operation. */
+/** What was fetched for one operation. */
 export class FetchedFacts {
   readonly ids = new Map<string, { offset: number; stampUs: number } | null>();
   readonly times = new Map<string, number>();
+  /**
+   * Blocks that were read for it, by pid, in order of offset. Whatever others read meanwhile, these stay until the
+   * operation is decided: each reading brings it nearer to its decision.
+   */
+  readonly blocks = new Map<number, StagedBlock[]>();
   generation = -1;
+
+  /** `read`: consecutive blocks. */
+  keep(pid: number, read: readonly StagedBlock[]): void {
+    const first = read[0].firstOffset;
+    const last = read[read.length - 1].firstOffset;
+    const kept = this.blocks.get(pid) ?? [];
+    this.blocks.set(pid, [
+      ...kept.filter(({ firstOffset }) => firstOffset < first),
+      ...read,
+      ...kept.filter(({ firstOffset }) => firstOffset > last),
+    ]);
+  }
+
+  blockAt(pid: number, offset: number): StagedBlock | undefined {
+    const blocks = this.blocks.get(pid);
+    return blocks === undefined ? undefined : findBlock(blocks, offset);
+  }
 }
 
 interface StagedBlock {
@@ -59,6 +81,8 @@ export const storeLimits = {
   readAheadRecords: 10_000,
   /** All blocks that were read back and kept for the decisions that asked for them, bookkeeping included. */
   stagedBytes: 32 * 1024 * 1024,
+  /** Blocks that are read from disk at the same moment; a larger one is read alone. */
+  readingBytes: 16 * 1024 * 1024,
   /** What the bookkeeping of a staged partition and of a staged block weighs. */
   stagedLaneBytes: 400,
   stagedBlockBytes: 150,
@@ -79,6 +103,8 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
   readonly #staged = new Map<number, StagedLane>();
   readonly #stagedOrder = new LinkedList<StagedLane>();
   #stagedBytes = 0;
+  #readingBytes = 0;
+  readonly #waitingReads: (() => void)[] = [];
   #staging = new Uint8Array(0);
   #stagingView = new DataView(this.#staging.buffer);
   #stagingAt = 0;
@@ -104,11 +130,12 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
   open(lane: number, pid: number, offset: number): BlockView | undefined {
     const place = this.#index.find(lane, pid, offset);
     if (place !== undefined) {
-      const found = this.#log.resident(place.address, place.length);
+      // Only what this process wrote itself is taken unchecked; what was read is checked when it is staged.
+      const found = this.#log.recent(place.address, place.length);
       if (found !== undefined) return this.#reader.open(found.bytes, found.view, found.at);
     }
-    if (this.#staged.size > 0) {
-      const block = this.#stagedBlock(lane, pid, offset);
+    if (this.#staged.size > 0 || this.#facts.blocks.size > 0) {
+      const block = this.#facts.blockAt(pid, offset) ?? this.#stagedBlock(lane, pid, offset);
       if (block !== undefined) return this.#reader.open(block.bytes, block.view, block.at);
     }
     this.needs.push({ kind: 'block', lane, pid, offset });
@@ -117,11 +144,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
 
   #stagedBlock(lane: number, pid: number, offset: number): StagedBlock | undefined {
     const staged = this.#staged.get(lane);
-    if (staged === undefined || staged.pid !== pid) return undefined;
-    for (const block of staged.blocks) {
-      if (offset >= block.firstOffset && offset < block.firstOffset + block.count) return block;
-    }
-    return undefined;
+    return staged === undefined || staged.pid !== pid ? undefined : findBlock(staged.blocks, offset);
   }
 
   find(_lane: number, pid: number, hashHigh: number, hashLow: number, sinceUs: number): number {
@@ -165,7 +188,14 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
   async #fetchOne(need: Need, facts: FetchedFacts): Promise<void> {
     switch (need.kind) {
       case 'block':
-        return this.stage(need.lane, need.pid, need.offset, storeLimits.readAheadRecords, storeLimits.readAheadBytes);
+        return this.stage(
+          need.lane,
+          need.pid,
+          need.offset,
+          storeLimits.readAheadRecords,
+          storeLimits.readAheadBytes,
+          facts,
+        );
       case 'time': {
         const place = await this.#index.loadByTime(need.lane, need.pid, need.stampUs);
         facts.times.set(`${need.pid}:${need.stampUs}`, place === undefined ? idLookup.absent : place.firstOffset);
@@ -180,8 +210,18 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     }
   }
 
-  /** Reads the blocks of a lane from `offset` on, up to a number of records and of bytes. */
-  async stage(lane: number, pid: number, offset: number, recordsMax: number, bytesMax: number): Promise<void> {
+  /**
+   * Reads the blocks of a lane from `offset` on, up to a number of records and of bytes. They are kept for the operation
+   * whose facts these are, whatever else is read, and for others as long as there is room.
+   */
+  async stage(
+    lane: number,
+    pid: number,
+    offset: number,
+    recordsMax: number,
+    bytesMax: number,
+    facts: FetchedFacts,
+  ): Promise<void> {
     const blocks: StagedBlock[] = [];
     let bytes = 0;
     let weight: number = storeLimits.stagedLaneBytes;
@@ -194,13 +234,18 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
       }
       // The place is read before anything else can ask the index: it is reused.
       const { address, length, firstOffset, stampUs } = place;
-      if (this.#log.resident(address, length) === undefined) await this.#log.load(address, length);
-      const block = this.#copy(pid, address, length, firstOffset, stampUs);
+      const block = await this.#read(pid, address, length, firstOffset, stampUs);
+      if (block === null) {
+        // What lies before the damage is served; the next read begins with it.
+        if (blocks.length > 0) break;
+        throw damaged(pid, address, firstOffset);
+      }
       blocks.push(block);
       bytes += length;
       weight += length + storeLimits.stagedBlockBytes;
       next = firstOffset + block.count;
     }
+    facts.keep(pid, blocks);
     this.#unstage(lane);
     const staged = new StagedLane(lane, pid, blocks, weight);
     this.#staged.set(lane, staged);
@@ -221,8 +266,31 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     this.#staged.delete(lane);
   }
 
-  /** Copies a resident block out of the log's memory and checks that it is the one that was written. */
-  #copy(pid: number, address: number, length: number, firstOffset: number, stampUs: number): StagedBlock {
+  /** Reads a block, unless it is in memory, and copies it; null when it is damaged. Large blocks wait for each other. */
+  async #read(
+    pid: number,
+    address: number,
+    length: number,
+    firstOffset: number,
+    stampUs: number,
+  ): Promise<StagedBlock | null> {
+    if (this.#log.resident(address, length) === undefined) {
+      while (this.#readingBytes > 0 && this.#readingBytes + length > storeLimits.readingBytes) {
+        await new Promise<void>((resolve) => this.#waitingReads.push(resolve));
+      }
+      this.#readingBytes += length;
+      try {
+        await this.#log.load(address, length);
+      } finally {
+        this.#readingBytes -= length;
+        this.#waitingReads.shift()?.();
+      }
+    }
+    return this.#copy(pid, address, length, firstOffset, stampUs);
+  }
+
+  /** A copy of a resident block out of the log's memory; null when it is not the one that was written. */
+  #copy(pid: number, address: number, length: number, firstOffset: number, stampUs: number): StagedBlock | null {
     const found = this.#log.resident(address, length);
     if (found === undefined) throw new StoreDamage(`the log lost ${length} bytes at ${address}`);
     if (this.#stagingAt + length > this.#staging.length) {
@@ -235,7 +303,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     this.#staging.set(new Uint8Array(found.bytes.buffer, found.bytes.byteOffset + found.at, length), at);
     const view = this.#stagingView;
     if (!isWholeBlock(this.#staging, view, at, length, pid, firstOffset, stampUs, this.#hasher)) {
-      throw new StoreDamage(`the block of pid ${pid} at offset ${firstOffset} (log address ${address}) is damaged`);
+      return null;
     }
     return { firstOffset, count: blockCount(view, at), bytes: this.#staging, view, at };
   }
@@ -245,10 +313,28 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     const place = this.#index.find(lane, pid, offset) ?? (await this.#index.load(lane, pid, offset));
     if (place === undefined) throw new StoreDamage(`no block of pid ${pid} holds offset ${offset}`);
     const { address, length, firstOffset, stampUs } = place;
-    if (this.#log.resident(address, length) === undefined) await this.#log.load(address, length);
-    const block = this.#copy(pid, address, length, firstOffset, stampUs);
+    const block = await this.#read(pid, address, length, firstOffset, stampUs);
+    if (block === null) throw damaged(pid, address, firstOffset);
     return new BlockReader().open(block.bytes, block.view, block.at);
   }
+}
+
+/** The block that holds an offset, by binary search. */
+function findBlock(blocks: readonly StagedBlock[], offset: number): StagedBlock | undefined {
+  let low = 0;
+  let high = blocks.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (blocks[middle].firstOffset <= offset) low = middle + 1;
+    else high = middle;
+  }
+  if (low === 0) return undefined;
+  const block = blocks[low - 1];
+  return offset < block.firstOffset + block.count ? block : undefined;
+}
+
+function damaged(pid: number, address: number, firstOffset: number): StoreDamage {
+  return new StoreDamage(`the block of pid ${pid} at offset ${firstOffset} (log address ${address}) is damaged`);
 }
 
 function idKey(pid: number, high: number, low: number): string {

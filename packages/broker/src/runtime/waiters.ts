@@ -78,6 +78,13 @@ export class Waiters implements ReadyListener {
     return true;
   }
 
+  /** A waiter that was woken will not take what it was woken for: the next one gets its chance. */
+  passOn(woken: Waiter): void {
+    const { queueName, partition, group } = woken;
+    const pinned = partition === null ? undefined : this.#pinned.get(queueName)?.get(partition)?.get(group);
+    if (!this.#wakeFirst(pinned)) this.#wakeFirst(this.#anywhere.get(queueName)?.get(group));
+  }
+
   rowReady(subscription: Subscription, row: number): void {
     if (this.count === 0) return;
     const byPartition = this.#pinned.get(subscription.queue.name);

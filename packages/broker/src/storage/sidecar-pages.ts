@@ -221,7 +221,8 @@ export class SidecarPages {
     if (handle === undefined) return;
     file.handle = undefined;
     this.open.delete(file);
-    await handle.close();
+    // A file that was only read has nothing to lose when closing it fails.
+    await handle.close().catch(() => undefined);
   }
 }
 

@@ -320,17 +320,17 @@ class World {
 
   #compareAgainAndAgain(): void {
     this.#scheduler.after(compareEveryMs, () => {
-      const process = this.#process;
-      if (process?.shard !== undefined && process.store !== undefined && this.#failure === null) {
-        this.#compare(process, process.store.state);
-      }
+      if (this.#process !== null && this.#failure === null) this.#compare(this.#process);
       if (!this.#isEnding) this.#compareAgainAndAgain();
     });
   }
 
-  #compare(process: SimulatedProcess, state: BrokerState): void {
+  #compare(process: SimulatedProcess): void {
+    const { store, shard } = process;
+    if (store === undefined || shard === undefined) return;
     try {
-      this.#auditor.compare(state, Math.max(process.clock.nowUs(), process.shard?.context.nowUs ?? 0));
+      const nowUs = Math.max(process.clock.nowUs(), shard.context.nowUs);
+      this.#auditor.compare({ state: store.state, nowUs, sequence: store.log.nextSequence - 1 });
     } catch (error) {
       this.#fail(error as Error);
     }
@@ -459,7 +459,7 @@ class World {
       10_000,
       'everything becomes durable',
     );
-    this.#compare(process, store.state);
+    this.#compare(process);
     await this.#checkReplay(store.state);
     const hash = await hashState(store.state);
     this.#takeStats();
