@@ -39,7 +39,7 @@ export type Result<Answer> =
 export interface NetworkOptions {
   readonly delayMsMax: number;
   /** Share of answers that get lost. */
-  readonly lossShare: number;
+  lossShare: number;
 }
 
 /** An item of an ack as a client sends it. */

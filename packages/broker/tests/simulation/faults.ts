@@ -81,22 +81,30 @@ export class FaultInjector {
     const { random, disk } = this.#host;
     switch (kind) {
       case 'powerCuts':
-        return this.#host.crash('power');
+        this.#host.crash('power');
+        return;
       case 'kills':
-        return this.#host.crash('kill');
+        this.#host.crash('kill');
+        return;
       case 'stops':
-        return this.#host.restart();
+        this.#host.restart();
+        return;
       case 'failingOperations':
         this.mayComplain = true;
-        return disk.failOperation(1 + random.integer(40), random.chance(0.8) ? 'EIO' : 'ENOSPC');
+        disk.failOperation(1 + random.integer(40), random.chance(0.8) ? 'EIO' : 'ENOSPC');
+        return;
       case 'fullDisk':
-        return this.#fillDisk();
+        this.#fillDisk();
+        return;
       case 'flippedBits':
-        return this.#flip();
+        this.#flip();
+        return;
       case 'sleeps':
-        return this.#host.sleep(random.integer(random.chance(0.8) ? 5_000_000 : 4_000_000_000));
+        this.#host.sleep(random.integer(random.chance(0.8) ? 5_000_000 : 4_000_000_000));
+        return;
       case 'wallClockSteps':
-        return this.#host.stepWallClock((random.integer(4000) - 2000) * 1_000_000);
+        this.#host.stepWallClock((random.integer(4000) - 2000) * 1_000_000);
+        return;
     }
   }
 

@@ -186,8 +186,14 @@ class Consumer extends Client {
 
   protected act(): void {
     const { features } = this.host.options;
-    if (features.acksWithoutLease && this.#old.length > 0 && this.chance(0.1)) return this.#ackOld();
-    if (features.repeatedAcks && this.#lastAck !== null && this.chance(0.1)) return this.#send(this.#lastAck);
+    if (features.acksWithoutLease && this.#old.length > 0 && this.chance(0.1)) {
+      this.#ackOld();
+      return;
+    }
+    if (features.repeatedAcks && this.#lastAck !== null && this.chance(0.1)) {
+      this.#send(this.#lastAck);
+      return;
+    }
     const request = this.#request();
     let isOver = false;
     const cancel = this.host.engine.pop(request, (result) => {
@@ -238,7 +244,10 @@ class Consumer extends Client {
 
   #handle(answer: PopAnswer, request: PopRequest): void {
     const identity = this.host.identity();
-    if (identity === null || request.commitOnDelivery) return this.next();
+    if (identity === null || request.commitOnDelivery) {
+      this.next();
+      return;
+    }
     const { features, leaseSecondsMax } = this.host.options;
     const leaseId = idText(identity, answer.leaseStamp, 0, 0);
     const acks: SentAck[] = [];
@@ -324,7 +333,10 @@ class Consumer extends Client {
   }
 
   #send(acks: readonly SentAck[]): void {
-    if (acks.length === 0) return this.next();
+    if (acks.length === 0) {
+      this.next();
+      return;
+    }
     this.#lastAck = acks;
     this.host.engine.ack(this.#group, acks, (result) => {
       // The answer was lost, perhaps: the same again, as a careful client does.

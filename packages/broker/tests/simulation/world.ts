@@ -9,7 +9,7 @@ import { type BrokerState, idText } from '../../src/core/mod.ts';
 import { hashState, StateReplay } from '../../src/data-folder.ts';
 import type { PopRequest, Store } from '../../src/runtime/mod.ts';
 import { verifyLog } from '../../src/storage/offline.ts';
-import { AuditedEngine, type Result } from './audited-engine.ts';
+import { AuditedEngine, type NetworkOptions, type Result } from './audited-engine.ts';
 import { type AuditCounts, Auditor, type PopAnswer, Violation } from './auditor.ts';
 import type { ExpectedQueue } from './expected-state.ts';
 import { FaultInjector } from './faults.ts';
@@ -67,6 +67,7 @@ class World {
   readonly #disk: SimulatedDisk;
   readonly #auditor: Auditor;
   readonly #engine: AuditedEngine;
+  readonly #network: NetworkOptions;
   readonly #faults: FaultInjector;
   readonly #trace = new Trace();
   #process: SimulatedProcess | null = null;
@@ -89,13 +90,14 @@ class World {
     this.#random = new SimulatedRandom(seed, 1);
     this.#disk = new SimulatedDisk({ seed, scheduler, latencyMsMax: options.diskLatencyMsMax });
     this.#auditor = new Auditor(500_000 + (options.diskLatencyMsMax + options.turnDelayMsMax) * 500_000);
+    this.#network = { delayMsMax: options.networkDelayMsMax, lossShare: options.lossShare };
     const cipher = new SimulatedCipher();
     this.#engine = new AuditedEngine({
       auditor: this.#auditor,
       scheduler,
       random: new SimulatedRandom(seed, 2),
       cipher,
-      network: { delayMsMax: options.networkDelayMsMax, lossShare: options.lossShare },
+      network: this.#network,
       process: () => this.#process,
       fail: (error) => this.#fail(error),
       trace: (text) => this.#note(text),
@@ -342,6 +344,7 @@ class World {
   async #heal(): Promise<string> {
     this.#note('healing');
     this.#faults.heal();
+    this.#network.lossShare = 0;
     this.#clientsAreOver = true;
     await this.#pass(() => this.#isServing(), 60_000, 'a healed broker serves');
     // What clients had begun comes to its end.
