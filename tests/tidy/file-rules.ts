@@ -56,6 +56,7 @@ export const noFileIsDead: Rule = (tree) => {
 /** Folders whose tests are about the whole of something, not about one file. */
 const suiteFolders: readonly string[] = [
   'packages/broker/tests/simulation/',
+  'packages/broker/tests/transcripts/',
   'packages/broker/tests/storage/log/',
   'tests/client/',
   'tests/crash/',
