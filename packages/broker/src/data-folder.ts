@@ -17,7 +17,7 @@ import type {
   Scheduler,
 } from './ports/mod.ts';
 import { type Store, StoreDamage } from './runtime/mod.ts';
-import { SegmentedIndex } from './storage/index-segmented.ts';
+import { type IndexOptions, SegmentedIndex } from './storage/index-segmented.ts';
 import { LogDamage } from './storage/log-damage.ts';
 import type { LogOptions } from './storage/log-options.ts';
 import { readLog, readSegment } from './storage/log-reader.ts';
@@ -33,6 +33,7 @@ export interface DataFolderParts {
   readonly random: Random;
   readonly background: Background;
   readonly logOptions: Partial<LogOptions>;
+  readonly indexOptions?: IndexOptions;
   /** Partitions and cursors the state has room for at first. */
   readonly rowsAtFirst?: number;
   readonly log: (level: 'info' | 'warn' | 'error', text: string) => void;
@@ -181,32 +182,23 @@ export async function openDataFolder(parts: DataFolderParts): Promise<Store & { 
   }
 }
 
-async function recover(
-  parts: DataFolderParts,
+interface Replayed {
+  readonly entries: number;
+  /** Segments that are known by their sidecars. */
+  readonly adopted: number;
+  /** Sealed segments that have no usable sidecar: they are indexed in memory. */
+  readonly unindexed: ReadonlySet<LogAddress>;
+}
+
+/** Brings the state from its snapshot to the end of the log, and all blocks into the index. */
+async function replayLog(
+  disk: Disk,
   plain: Hasher,
   soloLog: SoloLog,
-): Promise<Store & { readonly recovered: string }> {
-  const { disk, scheduler, background, clock, log } = parts;
-  const { cut } = soloLog.recovery;
-  if (cut !== null) {
-    log('warn', `${cut.bytes} bytes of an unfinished write at log address ${cut.address} were dropped: ${cut.reason}`);
-  }
-  const start = await newestState(disk, plain, log, parts.rowsAtFirst ?? roomForRows);
+  index: SegmentedIndex,
+  start: Start,
+): Promise<Replayed> {
   const { state } = start;
-  if (start.sequence > soloLog.recovery.lastSequence) {
-    throw new LogDamage(
-      segmentFolder,
-      soloLog.recovery.tail,
-      `it ends with entry ${soloLog.recovery.lastSequence}, and the snapshot holds entries up to ${start.sequence}`,
-    );
-  }
-  const index: SegmentedIndex = new SegmentedIndex({
-    disk,
-    checksum: plain,
-    scheduler,
-    repair: (damage) => indexQueue.repair(damage),
-  });
-  const indexQueue = new IndexQueue(index, background, log, () => clock.nowUs() - longestWindowUs(state));
   const replay = new Replay(state);
   const segments = soloLog.segments();
   let adopted = 0;
@@ -252,6 +244,38 @@ async function recover(
     } else replay.apply(header, bytes, view, from, to, inMemory ? withIndex : state);
   });
   enter(soloLog.tail);
+  return { entries: replay.entries, adopted, unindexed };
+}
+
+async function recover(
+  parts: DataFolderParts,
+  plain: Hasher,
+  soloLog: SoloLog,
+): Promise<Store & { readonly recovered: string }> {
+  const { disk, scheduler, background, clock, log } = parts;
+  const { cut } = soloLog.recovery;
+  if (cut !== null) {
+    log('warn', `${cut.bytes} bytes of an unfinished write at log address ${cut.address} were dropped: ${cut.reason}`);
+  }
+  const start = await newestState(disk, plain, log, parts.rowsAtFirst ?? roomForRows);
+  const { state } = start;
+  if (start.sequence > soloLog.recovery.lastSequence) {
+    throw new LogDamage(
+      segmentFolder,
+      soloLog.recovery.tail,
+      `it ends with entry ${soloLog.recovery.lastSequence}, and the snapshot holds entries up to ${start.sequence}`,
+    );
+  }
+  const repair = (damage: SidecarDamage): Promise<void> => indexQueue.repair(damage);
+  const index: SegmentedIndex = new SegmentedIndex({ disk, checksum: plain, scheduler, repair }, parts.indexOptions);
+  const indexQueue = new IndexQueue(index, background, log, () => clock.nowUs() - longestWindowUs(state));
+  let replayed: Replayed;
+  try {
+    replayed = await replayLog(disk, plain, soloLog, index, start);
+  } catch (error) {
+    await index.close();
+    throw error;
+  }
   state.collectGarbage(Number.POSITIVE_INFINITY);
 
   clock.startAt(Math.max(state.lastStampUs, soloLog.recovery.lastStampUs));
@@ -259,7 +283,7 @@ async function recover(
   const hasher = await createHasher(state.identity.seedHigh, state.identity.seedLow);
   soloLog.onSegmentBegun = (base) => index.beginSegment(base);
   soloLog.onSegmentSealed = (base) => indexQueue.add(base);
-  for (const base of unindexed) indexQueue.add(base);
+  for (const base of replayed.unindexed) indexQueue.add(base);
   let snapshotAddress = start.address;
   return {
     log: soloLog,
@@ -268,7 +292,7 @@ async function recover(
     hasher,
     background,
     epoch: soloLog.epoch,
-    recovered: `${replay.entries} log entries replayed, ${state.partitions.count} partitions, ${adopted} segments indexed`,
+    recovered: `${replayed.entries} log entries replayed, ${state.partitions.count} partitions, ${replayed.adopted} segments indexed`,
     bytesSinceSnapshot: () => soloLog.tail - snapshotAddress,
     segmentCount: () => soloLog.segments().length,
     stats: () => ({ ...soloLog.stats(), ...index.stats(), logTail: soloLog.tail, logEpoch: soloLog.epoch }),
@@ -278,11 +302,14 @@ async function recover(
     close: async () => {
       indexQueue.stop();
       await soloLog.close();
+      await background.cancel();
       await index.close();
     },
     abandon: async () => {
       indexQueue.stop();
       await soloLog.close().catch(() => undefined);
+      // Whoever opens the folder next builds what is missing: two must not write the same file.
+      await background.cancel();
       await index.close();
     },
   };

@@ -49,11 +49,15 @@ export class WorkerBackground implements Background {
     return answer.built;
   }
 
-  async close(): Promise<void> {
-    this.#closed = true;
+  async cancel(): Promise<void> {
     const worker = this.#end();
     this.#rejectAll(new Error('background work was stopped'));
     await worker?.terminate();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.cancel();
   }
 
   #run(job: Job): Promise<JobAnswer> {

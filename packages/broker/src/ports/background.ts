@@ -14,6 +14,8 @@ export interface Background {
   buildSegmentIndex(base: number): Promise<void>;
   /** Loads the newest snapshot, applies the log up to `sequence`, writes the next snapshot. */
   buildSnapshot(throughSequence: number): Promise<BuiltSnapshot>;
-  /** Stops what is running; pending promises reject. */
+  /** Pending promises reject; resolves when nothing is running any more. New work may be given afterwards. */
+  cancel(): Promise<void>;
+  /** `cancel`, for ever: new work is refused. */
   close(): Promise<void>;
 }

@@ -156,6 +156,7 @@ export class SegmentedIndex implements RecordIndex {
   private readonly foundId: FoundId = { offset: 0, stampUs: 0 };
   /** Changes to the set of sidecars happen one after the other. */
   private lastChange: Promise<unknown> = Promise.resolve();
+  private closing: Promise<void> | undefined;
 
   /** Throws a RangeError that names the option when a limit is too low. */
   constructor(host: IndexHost, options: IndexOptions = {}) {
@@ -370,9 +371,13 @@ export class SegmentedIndex implements RecordIndex {
     };
   }
 
-  /** Waits for changes under way and closes the files; one that is being read is closed when the read has ended. */
-  async close(): Promise<void> {
-    await this.change(() => this.pages.close());
+  /**
+   * Waits for changes under way and closes the files; one that is being read is closed when the read has ended. Changes
+   * and questions that need a file are refused afterwards: the folder may be somebody else's by then.
+   */
+  close(): Promise<void> {
+    this.closing ??= this.change(() => this.pages.close());
+    return this.closing;
   }
 
   private fillFound(index: number): BlockLocation {
@@ -482,6 +487,7 @@ export class SegmentedIndex implements RecordIndex {
   }
 
   private change<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (this.closing !== undefined) return Promise.reject(new Error('the index is closed'));
     const result = this.lastChange.then(work);
     // The caller gets the error; the next change does not depend on it.
     this.lastChange = result.catch(() => undefined);

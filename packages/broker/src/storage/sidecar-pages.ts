@@ -57,6 +57,7 @@ export class SidecarPages {
   /** Open files, least recently opened first. */
   private readonly open = new Set<KnownFile>();
   private nextNumber = 1;
+  private closed = false;
 
   constructor(disk: Disk, checksum: Checksum, limits: PageLimits) {
     this.disk = disk;
@@ -147,9 +148,10 @@ export class SidecarPages {
     if (retiring.readers === 0) await this.closeFile(retiring);
   }
 
-  /** Retires all files. Reads under way end with their results. */
+  /** Closes all files. Reads under way end with their results; later ones reject, and open nothing. */
   async close(): Promise<void> {
-    for (const file of [...this.open]) await this.retire(file);
+    this.closed = true;
+    for (const file of [...this.open]) if (file.readers === 0) await this.closeFile(file);
     this.cache.clear();
   }
 
@@ -160,7 +162,7 @@ export class SidecarPages {
     await this.withHandle(file, (handle) => readWhole(handle, bytes, number * page.bytes, file.base));
     this.check(file.base, bytes, view, 0, number);
     const result: CachedPage = { view, touched: false };
-    if (!file.retired) {
+    if (!file.retired && !this.closed) {
       this.makeRoom();
       this.cache.set(key, result);
     }
@@ -188,6 +190,7 @@ export class SidecarPages {
   }
 
   private async withHandle<Result>(file: KnownFile, use: (handle: DiskFile) => Promise<Result>): Promise<Result> {
+    if (this.closed) throw new Error('the index is closed');
     file.readers++;
     try {
       if (file.handle === undefined) {
@@ -197,7 +200,7 @@ export class SidecarPages {
       return await use(file.handle!);
     } finally {
       file.readers--;
-      if (file.readers === 0 && file.retired) await this.closeFile(file);
+      if (file.readers === 0 && (file.retired || this.closed)) await this.closeFile(file);
     }
   }
 

@@ -39,7 +39,12 @@ async function openShard(folder: string): Promise<Shard> {
       scheduler,
       clock,
       random: new SystemRandom(),
-      background: { buildSegmentIndex: refuse, buildSnapshot: refuse, close: async () => undefined },
+      background: {
+        buildSegmentIndex: refuse,
+        buildSnapshot: refuse,
+        cancel: async () => undefined,
+        close: async () => undefined,
+      },
       logOptions: {},
       log: () => undefined,
     });

@@ -18,6 +18,7 @@ import type {
   Scheduler,
 } from '../../src/ports/mod.ts';
 import { Shard, type Store } from '../../src/runtime/mod.ts';
+import type { IndexOptions } from '../../src/storage/index-segmented.ts';
 import type { LogOptions } from '../../src/storage/log-options.ts';
 import { readSegment } from '../../src/storage/log-reader.ts';
 import { buildSidecar, type VisitSegment } from '../../src/storage/sidecar-build.ts';
@@ -39,6 +40,7 @@ export interface ProcessHost {
   readonly random: SimulatedRandom;
   readonly cipher: PayloadCipher | null;
   readonly logOptions: Partial<LogOptions>;
+  readonly indexOptions: IndexOptions;
   readonly snapshotLogBytes: number;
   readonly turnDelayMsMax: number;
   readonly hooks: ProcessHooks;
@@ -128,6 +130,7 @@ export class SimulatedProcess {
       random: host.random,
       background: this.#background,
       logOptions: host.logOptions,
+      indexOptions: host.indexOptions,
       rowsAtFirst,
       log: (level, text) => {
         if (this.isAlive) host.log(level, text);
@@ -288,6 +291,7 @@ class InlineBackground implements Background {
   readonly #host: ProcessHost;
   #last: Promise<unknown> = Promise.resolve();
   #closed = false;
+  #generation = 0;
 
   constructor(disk: Disk, host: ProcessHost) {
     this.#disk = disk;
@@ -307,13 +311,21 @@ class InlineBackground implements Background {
     return this.#run(() => buildSnapshot(this.#disk, throughSequence, (level, text) => log(level, text), rowsAtFirst));
   }
 
+  /** A job that has begun cannot be interrupted here: it is waited for. */
+  async cancel(): Promise<void> {
+    this.#generation++;
+    await this.#last;
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
+    await this.cancel();
   }
 
   #run<Result>(job: () => Promise<Result>): Promise<Result> {
+    const generation = this.#generation;
     const result = this.#last.then(() => {
-      if (this.#closed) throw new Error('background work was stopped');
+      if (this.#closed || generation !== this.#generation) throw new Error('background work was stopped');
       return job();
     });
     this.#last = result.catch(() => undefined);

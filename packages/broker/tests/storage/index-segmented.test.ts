@@ -436,3 +436,22 @@ test('an option that makes no sense is refused by name', () => {
   const host = { disk: diskWithSegments(), checksum, scheduler: turns };
   assert.throws(() => new SegmentedIndex(host, { openSidecarsMax: 0 }), /openSidecarsMax is 0/);
 });
+
+test('a closed index opens no files and changes nothing, and what it was reading ends', async () => {
+  const world = new World();
+  for (let i = 0; i < 50; i++) world.push(1, [[1, i + 1]]);
+  world.rotate();
+  await world.adopt(world.log.bases[0]);
+  world.rotate();
+  const { disk, index } = world;
+  const reading = index.load(1, 1, 7);
+  await index.close();
+  assert.equal((await reading)?.firstOffset, 7, 'a question that was under way is answered');
+  assert.equal(index.stats().openFiles, 0);
+  await index.close();
+  await assert.rejects(index.loadId(1, 1, 3, 0), /the index is closed/);
+  await assert.rejects(index.adopt(world.log.bases[0]), /the index is closed/);
+  await assert.rejects(index.expireIds(Number.MAX_SAFE_INTEGER), /the index is closed/);
+  assert.deepEqual(await listSidecars(disk), [world.log.bases[0]], 'the file is left to whoever opens the folder next');
+  assert.equal(index.stats().openFiles, 0);
+});
