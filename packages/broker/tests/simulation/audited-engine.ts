@@ -94,6 +94,7 @@ export class AuditedEngine {
   loseAll(): void {
     const open = [...this.#open];
     this.#open.clear();
+    this.#host.auditor.processEnded();
     for (const lose of open) lose();
   }
 
@@ -129,7 +130,7 @@ export class AuditedEngine {
       (shard, reply) => {
         if (isCancelled) return;
         const submittedUs = this.#host.process()?.clock.nowUs() ?? 0;
-        pop = { request, submittedUs, isCancelled: false, claims: [] };
+        pop = { request, submittedUs, isCancelled: false, isOver: false, claims: [] };
         auditor.popSubmitted(pop);
         cancel = shard.pop(request, reply);
       },
@@ -141,6 +142,9 @@ export class AuditedEngine {
       {
         left: () => {
           if (pop !== null) auditor.popEnded(pop);
+        },
+        refused: () => {
+          if (pop !== null) auditor.popFailed(pop);
         },
       },
     );

@@ -62,6 +62,8 @@ export interface OpenPop {
   readonly submittedUs: number;
   /** The client is gone. */
   isCancelled: boolean;
+  /** It will not be decided any more. */
+  isOver: boolean;
   /** What was claimed by it, as keys of cursors; known once it was decided. */
   claims: readonly { readonly partition: ExpectedPartition; readonly group: string }[];
 }
@@ -204,7 +206,7 @@ export class Auditor {
     // Nothing of what is left can be taken back any more.
     this.#changes.settle(lastDecided);
     this.compare({ state, nowUs: Number.POSITIVE_INFINITY, sequence: lastDecided });
-    this.openPops.clear();
+    for (const pop of this.openPops) if (pop.isOver) this.openPops.delete(pop);
   }
 
   // Decisions
@@ -579,9 +581,19 @@ export class Auditor {
     });
   }
 
-  /** The answer of a pop left. One that was refused or cancelled may still explain what it did before. */
+  /** The answer of a pop left. */
   popEnded(pop: OpenPop): void {
     this.openPops.delete(pop);
+  }
+
+  /** A pop was refused, or its process died. Until the folder is opened again it may explain what it did before. */
+  popFailed(pop: OpenPop): void {
+    pop.isOver = true;
+  }
+
+  /** The process died, and with it everything it was asked. */
+  processEnded(): void {
+    for (const pop of this.openPops) this.popFailed(pop);
   }
 
   /** The client of a pop is gone: what it claimed and nobody got is handed back, some time. */

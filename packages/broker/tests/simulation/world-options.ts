@@ -86,6 +86,8 @@ export interface WorldOptions {
   readonly coldPageBytes: number;
   readonly zeroStepBytes: number;
   readonly openSegmentsMax: number;
+  readonly indexCacheBytes: number;
+  readonly rememberedBlocksMax: number;
   readonly snapshotLogBytes: number;
 }
 
@@ -177,6 +179,8 @@ export function drawWorld(seed: number): WorldOptions {
     zeroStepBytes: one(1024, 16_384),
     openSegmentsMax: one(1, 3, 64),
     snapshotLogBytes: one(2048, 8192, 65_536, 1_000_000_000),
+    indexCacheBytes: one(4096, 65_536, 1_000_000),
+    rememberedBlocksMax: one(128, 10_000),
   };
 }
 

@@ -208,6 +208,11 @@ class World {
         openSegmentsMax: this.#options.openSegmentsMax,
         scanBytes: 65_536,
       },
+      indexOptions: {
+        indexCacheBytes: this.#options.indexCacheBytes,
+        rememberedBlocksMax: this.#options.rememberedBlocksMax,
+        openSidecarsMax: this.#options.openSegmentsMax,
+      },
       snapshotLogBytes: this.#options.snapshotLogBytes,
       turnDelayMsMax: this.#options.turnDelayMsMax,
       hooks: this.#hooks,
