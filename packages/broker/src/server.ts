@@ -38,6 +38,7 @@ export async function startBroker(config: BrokerConfig, log: (line: LogLine) => 
   const location = resolve(config.dataFolder);
   const disk = new NodeDisk(location);
   await disk.makeFolder('');
+  await refuseForeignFolder(disk);
   const lock = await disk.lock();
   const say = (level: 'info' | 'warn' | 'error', text: string): void => log({ level, text });
   const background = new WorkerBackground(location, (text) => say('warn', text));
@@ -127,6 +128,23 @@ export async function startBroker(config: BrokerConfig, log: (line: LogLine) => 
     },
   };
 }
+
+/**
+ * A folder that holds other things was probably named by mistake. What file systems and tools put everywhere (lost+found,
+ * names that begin with a dot) does not count.
+ */
+async function refuseForeignFolder(disk: NodeDisk): Promise<void> {
+  const names = await disk.list('');
+  if (names.some((name) => ownNames.has(name))) return;
+  const foreign = names.find((name) => !name.startsWith('.') && name !== 'lost+found');
+  if (foreign === undefined) return;
+  throw new Error(
+    `${disk.location} is not empty (it holds ${foreign}) and is no LaneMQ data folder: name an empty or a new one with --data`,
+  );
+}
+
+/** One of these is in every data folder, from its first start on. */
+const ownNames: ReadonlySet<string> = new Set(['lock', 'segments']);
 
 /** EX_SOFTWARE of sysexits.h. */
 const fatalExitCode = 70;

@@ -69,7 +69,7 @@ function usage(command: string, errors: readonly string[], terminal: Terminal): 
   return exitCode.usage;
 }
 
-/** Prints what the log holds, damaged or not. */
+/** Prints what the log holds, damaged or not; exit code 1 when it is damaged. */
 export async function inspect(
   args: readonly string[],
   terminal: Terminal,
@@ -92,7 +92,7 @@ export async function inspect(
   } else {
     for (const line of [...segmentLines(report), ...summary(report), ...damageLines(report)]) terminal.out(line);
   }
-  return exitCode.done;
+  return report.damage.length === 0 ? exitCode.done : exitCode.failed;
 }
 
 /** Checks everything that can be checked and says what is wrong; exit code 1 when something is. */
