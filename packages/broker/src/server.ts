@@ -72,8 +72,11 @@ export async function startBroker(config: BrokerConfig, log: (line: LogLine) => 
       clock,
       scheduler,
       cipher,
-      reopen: open,
-      isDiskFull: () => watermark.isFull,
+      reopen: async () => {
+        store = await open();
+        return store;
+      },
+      isDiskFull: () => watermark.isFull(store.log.tail),
       log: say,
       fatal: (error) => {
         say('error', `the broker cannot explain its own state and stops: ${error.stack ?? error.message}`);

@@ -51,6 +51,7 @@ export const engineMetrics: Readonly<Record<string, MetricFacts>> = {
   subscriptions: { kind: 'gauge', meaning: 'Registered groups, one per queue and group.' },
   leases: { kind: 'gauge', meaning: 'Partitions leased.' },
   deadLetters: { kind: 'gauge', meaning: 'Dead letters.' },
+  diskFull: { kind: 'gauge', meaning: '1 while the disk is over its watermark and pushes are refused.' },
   parkedPops: { kind: 'gauge', meaning: 'Pops that wait for messages.' },
   queuedOperations: { kind: 'gauge', meaning: 'Requests that wait for the next turn.' },
   bytesSinceSnapshot: { kind: 'gauge', meaning: 'Log bytes since the newest snapshot.' },

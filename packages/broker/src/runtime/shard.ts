@@ -78,6 +78,8 @@ const turnLimits = {
   unsyncedEntries: 256,
 } as const;
 
+const diskFullDetail = 'the disk is full: pushes are refused until there is room again';
+
 const reopenDelayMs = 1000;
 
 type Phase = 'serving' | 'reloading' | 'stopping' | 'stopped';
@@ -329,7 +331,7 @@ export class Shard implements Engine, PopHost {
       this.#phase === 'serving' ? 'healthy' : this.#phase === 'reloading' ? 'settling' : ('stopping' as const);
     return {
       state,
-      detail: this.#detail || this.#damage,
+      detail: this.#detail || (this.#host.isDiskFull() ? diskFullDetail : this.#damage),
       epoch: this.#store.epoch,
       sequence: log.nextSequence - 1,
       durableSequence: log.durableSequence,
@@ -348,6 +350,7 @@ export class Shard implements Engine, PopHost {
       subscriptions: state.subscriptions.size,
       leases: this.#schedule.leasedCount,
       deadLetters: state.deadLetters.count,
+      diskFull: this.#host.isDiskFull() ? 1 : 0,
       parkedPops: this.waiters.count,
       queuedOperations: this.#queue.size,
       bytesSinceSnapshot: this.#store.bytesSinceSnapshot(),
