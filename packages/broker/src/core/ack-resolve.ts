@@ -2,6 +2,7 @@
  * Resolving acknowledgements: which offset does each item of a target name. Ids are compared with the records of the
  * span that is acknowledged; what is not among them is looked up in the index.
  */
+import type { ItemNumbers } from './ack-targets.ts';
 import type { AckItems } from './commands.ts';
 import { type DecisionContext, idLookup } from './decision.ts';
 import { type IdParts, parseId } from './ids.ts';
@@ -29,11 +30,11 @@ const idParts: IdParts = { stampUs: 0, number: 0, index: 0 };
 export function resolve(
   context: DecisionContext,
   items: AckItems,
-  numbers: readonly number[],
+  numbers: ItemNumbers,
   span: Span,
   offsets: Float64Array,
 ): boolean {
-  const open = numbers.length;
+  const open = numbers.count;
   let found = 0;
   if (span.to - span.from < scannedSpanMax) {
     const scanned = scan(context, items, numbers, span, offsets);
@@ -44,7 +45,7 @@ export function resolve(
   let complete = true;
   for (let i = 0; i < open; i++) {
     if (offsets[i] !== unresolved) continue;
-    const offset = lookUp(context, items, numbers[i], span);
+    const offset = lookUp(context, items, numbers.order[numbers.begin + i], span);
     if (offset === idLookup.missing) complete = false;
     else offsets[i] = offset;
   }
@@ -92,11 +93,11 @@ let nextSameHash = new Int32Array(64);
 function scan(
   context: DecisionContext,
   items: AckItems,
-  numbers: readonly number[],
+  numbers: ItemNumbers,
   span: Span,
   offsets: Float64Array,
 ): number {
-  const count = numbers.length;
+  const { order, begin, count } = numbers;
   let size = 4;
   while (size < count * 2) size *= 2;
   if (slots.length < size) {
@@ -106,7 +107,7 @@ function scan(
   slots.fill(0, 0, size);
   const mask = size - 1;
   for (let i = count - 1; i >= 0; i--) {
-    const slot = items.hashes[numbers[i] * 2 + 1] & mask;
+    const slot = items.hashes[order[begin + i] * 2 + 1] & mask;
     nextSameHash[i] = slots[slot];
     slots[slot] = i + 1;
   }
@@ -126,7 +127,7 @@ function scan(
       }
       for (let i = slots[low & mask] - 1; i >= 0; i = nextSameHash[i] - 1) {
         if (offsets[i] !== unresolved) continue;
-        const item = numbers[i];
+        const item = order[begin + i];
         if (items.hashes[item * 2 + 1] !== low || items.hashes[item * 2] !== high) continue;
         view.select(index);
         if (!sameBytes(view.bytes, view.idStart, view.idEnd, items, item)) continue;
@@ -137,7 +138,7 @@ function scan(
     if (minted) {
       for (let i = 0; i < count; i++) {
         if (offsets[i] !== unresolved) continue;
-        const item = numbers[i];
+        const item = order[begin + i];
         if (!isMessageId(context, items, item, span.pid) || idParts.stampUs !== view.stampUs) continue;
         const at = first + idParts.index;
         if (at < offset || idParts.index >= end) continue;

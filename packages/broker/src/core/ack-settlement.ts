@@ -4,11 +4,12 @@
  */
 
 import { unresolved } from './ack-resolve.ts';
+import type { ItemNumbers } from './ack-targets.ts';
 import { type AckItems, ackStatus } from './commands.ts';
 import type { DecisionContext } from './decision.ts';
 import { type AckOutcome, ackError } from './outcomes.ts';
 import type { Queue, Subscription } from './queue.ts';
-import type { CursorRecord } from './records.ts';
+import { CursorRecord } from './records.ts';
 
 /** Error text of a dead letter when no client gave one. */
 const noText = 'Retries exhausted';
@@ -36,54 +37,64 @@ interface Named {
   error: string | null;
 }
 
-/** One target that may change its cursor: worked out in the constructor, carried out by `emit`. */
+/**
+ * One target that may change its cursor: worked out by `settle`, carried out by `emit`. The objects are used again from
+ * call to call.
+ */
 export class Settlement {
-  readonly #context: DecisionContext;
-  readonly #queue: Queue;
-  readonly #subscription: Subscription;
-  readonly #record: CursorRecord;
-  /** Items of the call that belong to this target, in input order. */
-  readonly #numbers: readonly number[];
-  readonly #outcome: AckOutcome;
+  /** The cursor: filled in before `settle`, which moves it. */
+  readonly record = new CursorRecord();
+  #context!: DecisionContext;
+  #queue!: Queue;
+  #subscription!: Subscription;
+  /** The item numbers of this target are order[begin … begin + count), in input order. */
+  #order!: Int32Array;
+  #begin = 0;
+  #count = 0;
+  #outcome!: AckOutcome;
   /** Results by offset, within the span; filled only when one of them did not complete. */
-  readonly #named: Map<number, Named> | null;
+  #named: Map<number, Named> | null = null;
   /** Highest completed offset; −1 = none. */
   #highest = -1;
   /** Offsets to file as dead letters, ascending. */
   #filed: { offset: number; error: string }[] | null = null;
   #changes = false;
-  readonly #retriesBefore: number;
+  #retriesBefore = 0;
 
-  constructor(
+  /** @param end last offset of the span that the items may name. */
+  settle(
     context: DecisionContext,
     items: AckItems,
-    numbers: readonly number[],
+    { order, begin, count }: ItemNumbers,
     queue: Queue,
     subscription: Subscription,
-    record: CursorRecord,
+    end: number,
     offsets: Float64Array,
     outcome: AckOutcome,
-  ) {
+  ): void {
     this.#context = context;
     this.#queue = queue;
     this.#subscription = subscription;
-    this.#record = record;
-    this.#numbers = numbers;
+    this.#order = order;
+    this.#begin = begin;
+    this.#count = count;
     this.#outcome = outcome;
-    this.#retriesBefore = record.retryCount;
-    const before = record.committed;
-    const end = this.#spanEnd();
+    this.#highest = -1;
+    this.#filed = null;
+    this.#changes = false;
+    this.#retriesBefore = this.record.retryCount;
+    const before = this.record.committed;
     const signal = this.#read(items, offsets, before, end);
     this.#named = signal === Number.POSITIVE_INFINITY ? null : this.#name(items, offsets, before, end);
-    this.#settle(signal);
+    this.#move(signal);
     this.#answer(items, offsets, before);
   }
 
   /** Sorts the items: below the cursor, unresolved, or within the span. Returns the lowest offset that did not complete. */
   #read(items: AckItems, offsets: Float64Array, committed: number, end: number): number {
     let signal = Number.POSITIVE_INFINITY;
-    for (let i = 0; i < this.#numbers.length; i++) {
-      const item = this.#numbers[i];
+    for (let i = 0; i < this.#count; i++) {
+      const item = this.#order[this.#begin + i];
       const offset = offsets[i];
       const status = items.statuses[item];
       if (offset === unresolved || offset > end) this.#outcome.errors[item] = ackError.stale;
@@ -99,8 +110,8 @@ export class Settlement {
   /** Files the results by offset. */
   #name(items: AckItems, offsets: Float64Array, committed: number, end: number): Map<number, Named> {
     const byOffset = new Map<number, Named>();
-    for (let i = 0; i < this.#numbers.length; i++) {
-      const item = this.#numbers[i];
+    for (let i = 0; i < this.#count; i++) {
+      const item = this.#order[this.#begin + i];
       const offset = offsets[i];
       if (offset <= committed || offset > end) continue;
       const status = items.statuses[item];
@@ -115,26 +126,19 @@ export class Settlement {
     return byOffset;
   }
 
-  #spanEnd(): number {
-    const record = this.#record;
-    if (record.leaseStamp !== 0) return record.leaseEnd;
-    const { partitions } = this.#context.state;
-    return partitions.nextOffset[partitions.findPid(record.pid)] - 1;
-  }
-
   /** The highest completed offset below a bound, or the cursor. */
   #completedBelow(bound: number): number {
     // Without a signal nothing was filed by offset, and nothing bounds what completed.
-    if (this.#named === null) return Math.max(this.#highest, this.#record.committed);
-    let highest = this.#record.committed;
+    if (this.#named === null) return Math.max(this.#highest, this.record.committed);
+    let highest = this.record.committed;
     for (const [offset, named] of this.#named) {
       if (named.status === ackStatus.completed && offset < bound && offset > highest) highest = offset;
     }
     return highest;
   }
 
-  #settle(signal: number): void {
-    const record = this.#record;
+  #move(signal: number): void {
+    const record = this.record;
     if (signal === Number.POSITIVE_INFINITY && this.#highest <= record.committed) return;
     const held = record.leaseStamp !== 0;
     // Without a lease in the row there is no batch to break off: only the completed prefix counts.
@@ -177,7 +181,7 @@ export class Settlement {
 
   /** Files the head, then walks up the batch to the first record that has to come back. */
   #settleAbove(signal: number, head: Named): void {
-    const record = this.#record;
+    const record = this.record;
     const { options } = this.#queue;
     const headError = head.error ?? noText;
     const exhausted = this.#retriesBefore >= options.retryLimit;
@@ -212,12 +216,12 @@ export class Settlement {
   }
 
   #forgetAttempts(): void {
-    this.#record.attemptOffset = -1;
-    this.#record.attemptCount = 0;
+    this.record.attemptOffset = -1;
+    this.record.attemptCount = 0;
   }
 
   #commit(offset: number): void {
-    const record = this.#record;
+    const record = this.record;
     if (offset <= record.committed) return;
     record.consumed += offset - record.committed;
     record.committed = offset;
@@ -225,7 +229,7 @@ export class Settlement {
   }
 
   #release(): void {
-    const record = this.#record;
+    const record = this.record;
     this.#remember();
     record.leaseStamp = 0;
     this.#changes = true;
@@ -233,7 +237,7 @@ export class Settlement {
 
   /** Notes the whole range of the lease, from before its first ack on, for an ack that comes again. */
   #remember(): void {
-    const record = this.#record;
+    const record = this.record;
     if (record.memoStamp !== record.leaseStamp) {
       record.memoStamp = record.leaseStamp;
       record.memoFrom = record.committed + 1;
@@ -242,10 +246,10 @@ export class Settlement {
   }
 
   #answer(items: AckItems, offsets: Float64Array, before: number): void {
-    const released = this.#record.leaseStamp === 0 ? 1 : 0;
+    const released = this.record.leaseStamp === 0 ? 1 : 0;
     const filed = this.#filed === null ? null : new Set(this.#filed.map((row) => row.offset));
-    for (let i = 0; i < this.#numbers.length; i++) {
-      const item = this.#numbers[i];
+    for (let i = 0; i < this.#count; i++) {
+      const item = this.#order[this.#begin + i];
       this.#outcome.leaseReleased[item] = released;
       if (filed === null || this.#outcome.errors[item] !== ackError.none || offsets[i] <= before) continue;
       const status = items.statuses[item];
@@ -258,7 +262,7 @@ export class Settlement {
   emit(filed: number): number {
     if (!this.#changes) return filed;
     const { journal, nowUs } = this.#context;
-    const record = this.#record;
+    const record = this.record;
     const rows = this.#filed ?? [];
     rows.forEach((row, index) => {
       journal.deadLetter({
