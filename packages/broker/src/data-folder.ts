@@ -99,6 +99,8 @@ function indexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: num
     subscription: (record) => state.subscription(record),
     cursor: (record) => state.cursor(record),
     deadLetter: (record) => state.deadLetter(record),
+    subscriptionDeleted: (record) => state.subscriptionDeleted(record),
+    partitionPaused: (record) => state.partitionPaused(record),
   };
 }
 
@@ -121,6 +123,8 @@ function onlyIndexing(
     subscription: nothing,
     cursor: nothing,
     deadLetter: nothing,
+    subscriptionDeleted: nothing,
+    partitionPaused: nothing,
   };
 }
 

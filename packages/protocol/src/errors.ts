@@ -33,6 +33,11 @@ export const errorTable = {
     retriable: false,
     meaning: 'The queue is encrypted and the broker was started without a key: nothing was stored.',
   },
+  too_many_paused: {
+    status: 409,
+    retriable: false,
+    meaning: 'As many partitions are paused as may be: nothing was changed.',
+  },
   overloaded: { status: 429, retriable: true, meaning: 'No room for more request bytes in flight.' },
   queue_full: {
     status: 429,

@@ -25,6 +25,15 @@ export const limits = {
   deadLetterPageBytes: 32 * 1024 * 1024,
   /** Bytes of the error text kept with a dead letter; a longer one is cut at a character. */
   errorTextBytesMax: 4096,
+  /** Single partitions that may be paused at the same time, in all queues together. */
+  pausedPartitionsMax: 10_000,
+  /** Partitions that one answer about a group lists, by default and at most. */
+  groupPartitionsDefault: 1000,
+  groupPartitionsMax: 10_000,
+  /** Partitions that the list of groups looks at for the oldest message, per queue. */
+  groupListPartitionsMax: 100_000,
+  /** Positions that one request may ask for, and one answer hold. */
+  positionsMax: 65_536,
   /** Nesting of arrays and objects in a body. */
   jsonDepthMax: 1000,
   /** Request bytes in flight before a request has to wait, and then is refused with `overloaded`. */

@@ -41,6 +41,8 @@ export const recordType = {
   closed: 11,
   /** A block rewritten nearer to the tail by reclaiming: body = block record; its old address follows in the header. */
   relocatedBlock: 12,
+  subscriptionDeleted: 14,
+  partitionPaused: 15,
 } as const;
 
 /**

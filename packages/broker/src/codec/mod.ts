@@ -15,7 +15,9 @@ export {
   writeDeadLetter,
   writeGenesis,
   writePartition,
+  writePartitionPaused,
   writeQueue,
   writeQueueDeleted,
   writeSubscription,
+  writeSubscriptionDeleted,
 } from './records.ts';

@@ -7,12 +7,14 @@ import {
   CursorRecord,
   type DeadLetterRecord,
   type GenesisRecord,
+  type PartitionPausedRecord,
   type PushItems,
   pushHash,
   pushSlice,
   type QueueDeletedRecord,
   type QueueRecord,
   type RecordHandlers,
+  type SubscriptionDeletedRecord,
   type SubscriptionRecord,
 } from '../core/mod.ts';
 import { block, readU64, recordFlag, recordHeaderBytes, recordType, writeU64 } from './format.ts';
@@ -71,6 +73,14 @@ export function writeSubscription(space: RecordSpace, record: SubscriptionRecord
 
 export function writeDeadLetter(space: RecordSpace, record: DeadLetterRecord): void {
   writeJson(space, recordType.deadLetter, record);
+}
+
+export function writeSubscriptionDeleted(space: RecordSpace, record: SubscriptionDeletedRecord): void {
+  writeJson(space, recordType.subscriptionDeleted, record);
+}
+
+export function writePartitionPaused(space: RecordSpace, record: PartitionPausedRecord): void {
+  writeJson(space, recordType.partitionPaused, record);
 }
 
 /** Layout: header | u64 pid | u32 queue number | u64 createdAtUs | u32 hash of the name | the name's bytes. */
@@ -379,6 +389,12 @@ function readJson(type: number, bytes: Uint8Array, from: number, to: number, han
       break;
     case recordType.deadLetter:
       handlers.deadLetter(value as DeadLetterRecord);
+      break;
+    case recordType.subscriptionDeleted:
+      handlers.subscriptionDeleted(value as SubscriptionDeletedRecord);
+      break;
+    case recordType.partitionPaused:
+      handlers.partitionPaused(value as PartitionPausedRecord);
       break;
     default:
       throw new Error(`the log holds a record of unknown type ${type}: it was written by a newer release`);

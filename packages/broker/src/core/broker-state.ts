@@ -16,9 +16,11 @@ import type {
   CursorRecord,
   DeadLetterRecord,
   GenesisRecord,
+  PartitionPausedRecord,
   QueueDeletedRecord,
   QueueRecord,
   RecordHandlers,
+  SubscriptionDeletedRecord,
   SubscriptionRecord,
 } from './records.ts';
 
@@ -34,7 +36,16 @@ export interface StateObserver {
   holdsChanged(queue: Queue): void;
   partitionRemoved(lane: number): void;
   queueRemoved(queue: Queue): void;
+  /** Its cursors are still there, but mean nothing any more. */
+  subscriptionRemoved(subscription: Subscription): void;
+  /** What was held back by the pause of the group or of its queue may be delivered. */
+  subscriptionResumed(subscription: Subscription): void;
+  /** The partition was paused, or goes on. */
+  pauseChanged(lane: number): void;
 }
+
+/** Cursor rows that are looked at in the time that it takes to give back one partition. */
+const sweptRowsPerPartition = 4;
 
 const noIdentity: BrokerIdentity = { saltHigh: 0, saltLow: 0, seedHigh: 0, seedLow: 0 };
 
@@ -56,8 +67,15 @@ export class BrokerState implements RecordHandlers {
   digest = 0;
   observer: StateObserver | null = null;
 
+  /** Since when nothing of these partitions is delivered, by pid; may hold pids of deleted queues for a while. */
+  readonly pausedPartitions = new Map<number, number>();
+
   /** Deleted queues whose rows were not given back yet. */
   readonly #deleted: Queue[] = [];
+  /** Cursor row where the search for rows of deleted subscriptions goes on; −1 = there are none. */
+  #sweepAt = -1;
+  /** Another subscription was deleted while the search was under way. */
+  #sweepsAgain = false;
 
   /** @param rows partitions, and as many cursors, that there is room for before the tables have to grow. */
   constructor(rows: number = rowsAtFirst) {
@@ -94,7 +112,11 @@ export class BrokerState implements RecordHandlers {
   queue(record: QueueRecord): void {
     const existing = this.queueByNumber.get(record.number);
     if (existing !== undefined) {
+      const wasPaused = existing.pausedAtUs !== 0;
       if (existing.set(record)) this.observer?.holdsChanged(existing);
+      if (wasPaused && existing.pausedAtUs === 0) {
+        for (const subscription of existing.subscriptions) this.observer?.subscriptionResumed(subscription);
+      }
     } else {
       assert(!this.queues.has(record.name), 'a queue name is taken once');
       const queue = new Queue(record);
@@ -104,6 +126,14 @@ export class BrokerState implements RecordHandlers {
     }
     this.#seen(record.createdAtUs);
     this.#mix(record.number);
+    this.#mixPause(record.pausedAtUs);
+  }
+
+  /** Entries from before there were pauses have to give the digests that they gave then. */
+  #mixPause(pausedAtUs: number | undefined): void {
+    if (pausedAtUs === undefined) return;
+    this.#seen(pausedAtUs);
+    this.#mix(pausedAtUs);
   }
 
   queueDeleted(record: QueueDeletedRecord): void {
@@ -119,21 +149,52 @@ export class BrokerState implements RecordHandlers {
     this.#mix(queue.laneCount);
   }
 
-  /** True while rows of deleted queues are still to be given back. */
+  /** True while rows of deleted queues and groups are still to be given back. */
   get hasGarbage(): boolean {
-    return this.#deleted.length > 0;
+    return this.#deleted.length > 0 || this.#sweepAt >= 0;
   }
 
   /**
-   * Gives back the rows of up to `max` partitions of deleted queues. Nobody can see them any more, and the state means
-   * the same with or without them; but a queue can have millions, and its deletion must not hold up the others.
+   * Gives back the rows of up to `max` partitions of deleted queues, and looks through some cursor rows for those of
+   * deleted groups. Nobody can see them any more, and the state means the same with or without them; but there can be
+   * millions, and a deletion must not hold up the others.
    */
   collectGarbage(max: number): void {
+    if (this.#sweepAt >= 0) this.#sweep(max * sweptRowsPerPartition);
     let left = max;
     for (let queue = this.#deleted[0]; queue !== undefined && left > 0; queue = this.#deleted[0]) {
       while (queue.laneCount > 0 && left-- > 0) this.#removeLane(queue.lanes[--queue.laneCount]);
       if (queue.laneCount === 0) this.#deleted.shift();
     }
+  }
+
+  /** Gives back rows of deleted subscriptions among the next `max` cursor rows. */
+  #sweep(max: number): void {
+    const { cursors, subscriptions } = this;
+    const end = Math.min(cursors.rowLimit, this.#sweepAt + max);
+    for (let row = this.#sweepAt; row < end; row++) {
+      const subscription = cursors.subscription[row];
+      if (subscription >= 0 && !subscriptions.has(subscription)) this.#removeCursor(row);
+    }
+    this.#sweepAt = end;
+    if (end < cursors.rowLimit) return;
+    this.#sweepAt = this.#sweepsAgain ? 0 : -1;
+    this.#sweepsAgain = false;
+  }
+
+  #removeCursor(row: number): void {
+    const { cursors } = this;
+    const { firstCursor } = this.partitions;
+    const lane = cursors.lane[row];
+    if (firstCursor[lane] === row) firstCursor[lane] = cursors.nextOfLane[row];
+    else {
+      let before = firstCursor[lane];
+      while (before >= 0 && cursors.nextOfLane[before] !== row) before = cursors.nextOfLane[before];
+      assert(before >= 0, 'a cursor is in the list of its partition');
+      cursors.nextOfLane[before] = cursors.nextOfLane[row];
+    }
+    this.observer?.cursorRemoved(row);
+    cursors.remove(row);
   }
 
   #removeLane(lane: number): void {
@@ -144,6 +205,7 @@ export class BrokerState implements RecordHandlers {
       row = next;
     }
     this.observer?.partitionRemoved(lane);
+    if (this.pausedPartitions.size > 0) this.pausedPartitions.delete(this.partitions.pid[lane]);
     this.partitions.remove(lane);
   }
 
@@ -153,7 +215,7 @@ export class BrokerState implements RecordHandlers {
     return lane >= 0 && this.queueByNumber.has(this.partitions.queueNumber[lane]) ? lane : -1;
   }
 
-  /** The subscription of a cursor row; undefined when its queue was deleted. */
+  /** The subscription of a cursor row; undefined when it was deleted, with its queue or alone. */
   subscriptionOf(row: number): Subscription | undefined {
     return this.subscriptions.get(this.cursors.subscription[row]);
   }
@@ -198,6 +260,8 @@ export class BrokerState implements RecordHandlers {
     partitions.lastStampUs[lane] = stampUs;
     partitions.retainedBytes[lane] += length;
     const queue = this.queueByNumber.get(partitions.queueNumber[lane]) as Queue;
+    const wasEmpty = firstOffset === partitions.logStart[lane];
+    if (wasEmpty) queue.filledLanes++;
     queue.retainedRecords += count;
     queue.retainedBytes += length;
     for (const subscription of queue.subscriptions) {
@@ -206,6 +270,8 @@ export class BrokerState implements RecordHandlers {
       if (placed) {
         subscription.placedPending += count;
         subscription.placedRecords += count;
+        if (wasEmpty) subscription.placedFilled++;
+        if (cursors.committed[row] === firstOffset - 1) subscription.placedBehind++;
       } else if (
         subscription.registered &&
         subscription.mode !== 'all' &&
@@ -218,6 +284,9 @@ export class BrokerState implements RecordHandlers {
         cursors.committed[row] = firstOffset - 1;
         subscription.placedPending += count;
         subscription.placedRecords += partitions.nextOffset[lane] - partitions.logStart[lane];
+        subscription.placedCursors++;
+        subscription.placedFilled++;
+        subscription.placedBehind++;
         this.#mix(firstOffset);
       }
     }
@@ -229,8 +298,9 @@ export class BrokerState implements RecordHandlers {
   subscription(record: SubscriptionRecord): void {
     const existing = this.subscriptions.get(record.number);
     if (existing !== undefined) {
-      existing.set(record);
-      this.observer?.subscriptionAdded(existing);
+      const wasPaused = existing.isPaused;
+      if (existing.set(record)) this.observer?.subscriptionAdded(existing);
+      if (wasPaused && !existing.isPaused) this.observer?.subscriptionResumed(existing);
     } else {
       const queue = this.queueByNumber.get(record.queueNumber);
       assert(queue !== undefined, 'a group subscribes to a known queue');
@@ -242,6 +312,31 @@ export class BrokerState implements RecordHandlers {
     }
     this.#seen(record.createdAtUs);
     this.#mix(record.number);
+    this.#mixPause(record.pausedAtUs);
+  }
+
+  subscriptionDeleted(record: SubscriptionDeletedRecord): void {
+    const subscription = this.subscriptions.get(record.number);
+    assert(subscription !== undefined, 'only a known subscription is deleted');
+    const { queue } = subscription;
+    queue.subscriptions.splice(queue.subscriptions.indexOf(subscription), 1);
+    this.subscriptions.delete(record.number);
+    if (this.#sweepAt > 0) this.#sweepsAgain = true;
+    else this.#sweepAt = 0;
+    this.observer?.subscriptionRemoved(subscription);
+    this.#mix(record.number);
+    this.#mix(subscription.placedCursors);
+  }
+
+  partitionPaused(record: PartitionPausedRecord): void {
+    const lane = this.laneOf(record.pid);
+    assert(lane >= 0, 'a known partition is paused');
+    if (record.pausedAtUs > 0) this.pausedPartitions.set(record.pid, record.pausedAtUs);
+    else this.pausedPartitions.delete(record.pid);
+    this.#seen(record.pausedAtUs);
+    this.#mix(record.pid);
+    this.#mix(record.pausedAtUs);
+    this.observer?.pauseChanged(lane);
   }
 
   cursor(record: CursorRecord): void {
@@ -257,10 +352,14 @@ export class BrokerState implements RecordHandlers {
     assert(record.leaseStamp === 0 || record.leaseEnd < next, 'a lease does not pass the last record');
     if ((cursors.flags[row] & cursorBit.placed) !== 0) {
       subscription.placedPending -= record.committed - cursors.committed[row];
+      if (cursors.committed[row] < next - 1) subscription.placedBehind--;
     } else {
       subscription.placedPending += next - 1 - record.committed;
       subscription.placedRecords += next - partitions.logStart[lane];
+      subscription.placedCursors++;
+      if (next > partitions.logStart[lane]) subscription.placedFilled++;
     }
+    if (record.committed < next - 1) subscription.placedBehind++;
     subscription.consumed += record.consumed;
     cursors.write(row, record);
     this.#seen(record.leaseStamp);

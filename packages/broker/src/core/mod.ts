@@ -11,8 +11,19 @@ export {
   type Ids,
   idLookup,
   type NeedsLoad,
+  nameRefusal,
   needsLoad,
 } from './decision.ts';
+export {
+  decideDeleteGroup,
+  decidePauseGroup,
+  decidePausePartition,
+  decidePauseQueue,
+  decideSeek,
+  decideStartFrom,
+  ensureSubscription,
+  type SeekTarget,
+} from './groups.ts';
 export {
   type BrokerIdentity,
   type IdParts,
@@ -44,9 +55,11 @@ export {
   type DeadLetterRecord,
   type GenesisRecord,
   type Journal,
+  type PartitionPausedRecord,
   type QueueDeletedRecord,
   type QueueRecord,
   type RecordHandlers,
+  type SubscriptionDeletedRecord,
   type SubscriptionMode,
   type SubscriptionRecord,
 } from './records.ts';

@@ -201,13 +201,17 @@ function popPartition(
     if (lane >= 0) {
       subscription ??= subscribe(context, queue, command, false);
       let row = state.cursors.find(state.partitions.firstCursor[lane], subscription.number);
-      if (row < 0) {
-        row = state.addCursor(lane, subscription);
-        schedule.evaluate(row);
-      }
+      if (row < 0) row = state.addCursor(lane, subscription);
+      // Where an unplaced cursor starts may have been moved since it was looked at.
+      if ((state.cursors.flags[row] & cursorBit.placed) === 0) schedule.evaluate(row);
       if (subscription.conflation) claims.budget = Math.min(claims.budget, limits.conflatedMessagesMax);
       // It is ready again after a claim that only passed expired records.
-      while (schedule.isReady(row) && claims.runs.length === 0 && claims.missing.length === 0) {
+      while (
+        !subscription.isPaused &&
+        schedule.isReady(row) &&
+        claims.runs.length === 0 &&
+        claims.missing.length === 0
+      ) {
         schedule.takeOut(row);
         claim(context, command, subscription, row, claims);
       }

@@ -40,6 +40,10 @@ export class Queue {
   retainedRecords = 0;
   retainedBytes = 0;
   deadLetterCount = 0;
+  /** Partitions that hold records. */
+  filledLanes = 0;
+  /** Since when nothing is delivered; 0 = it is not paused. */
+  pausedAtUs = 0;
   /** Options in the units of the core; 0 = off. */
   windowUs = 0;
   delayUs = 0;
@@ -62,6 +66,7 @@ export class Queue {
   /** True when what holds partitions back has changed. */
   set(record: QueueRecord): boolean {
     const { windowUs, delayUs } = this;
+    if (record.pausedAtUs !== undefined) this.pausedAtUs = record.pausedAtUs;
     this.namespace = record.namespace;
     this.task = record.task;
     const options = record.options;
@@ -74,6 +79,18 @@ export class Queue {
     this.retryDelayUs = options.retryDelay === queueOptionTable.retryDelay.default ? 0 : options.retryDelay * usPerMs;
     this.holds = this.windowUs > 0 || this.delayUs > 0;
     return windowUs !== this.windowUs || delayUs !== this.delayUs;
+  }
+
+  record(): QueueRecord {
+    return {
+      number: this.number,
+      name: this.name,
+      namespace: this.namespace,
+      task: this.task,
+      options: this.options,
+      createdAtUs: this.createdAtUs,
+      ...(this.pausedAtUs > 0 ? { pausedAtUs: this.pausedAtUs } : {}),
+    };
   }
 
   addLane(lane: number): void {
@@ -108,6 +125,16 @@ export class Subscription {
   placedRecords = 0;
   placedPending = 0;
   consumed = 0;
+  /** Cursors with a position; those of them in partitions that hold records; those of them with unsettled records. */
+  placedCursors = 0;
+  placedFilled = 0;
+  placedBehind = 0;
+  /** Since when nothing is delivered to the group; 0 = it is not paused. */
+  pausedAtUs: number;
+  restarted: boolean;
+  /** Of the schedule, derived: partitions under a live lease, and when a pop last looked for work. */
+  leasedPartitions = 0;
+  lastPopUs = 0;
 
   constructor(queue: Queue, record: SubscriptionRecord) {
     this.number = record.number;
@@ -118,13 +145,26 @@ export class Subscription {
     this.sinceUs = record.sinceUs;
     this.conflation = record.conflation;
     this.registered = record.registered;
+    this.pausedAtUs = record.pausedAtUs ?? 0;
+    this.restarted = record.restarted ?? false;
   }
 
-  set(record: SubscriptionRecord): void {
+  /** True when where the group starts, or whether it is registered, has changed. */
+  set(record: SubscriptionRecord): boolean {
+    const isSame =
+      this.mode === record.mode && this.sinceUs === record.sinceUs && this.registered === record.registered;
+    if (record.pausedAtUs !== undefined) this.pausedAtUs = record.pausedAtUs;
+    if (record.restarted !== undefined) this.restarted = record.restarted;
     this.mode = record.mode;
     this.sinceUs = record.sinceUs;
     this.conflation = record.conflation;
     this.registered = record.registered;
+    return !isSame;
+  }
+
+  /** True when its pops get nothing, because the group or the whole queue is paused. */
+  get isPaused(): boolean {
+    return this.pausedAtUs !== 0 || this.queue.pausedAtUs !== 0;
   }
 
   record(): SubscriptionRecord {
@@ -137,7 +177,24 @@ export class Subscription {
       conflation: this.conflation,
       registered: this.registered,
       createdAtUs: this.createdAtUs,
+      ...(this.pausedAtUs > 0 ? { pausedAtUs: this.pausedAtUs } : {}),
+      ...(this.restarted ? { restarted: true } : {}),
     };
+  }
+
+  /** Partitions with records that are not settled; exact when `pending` is. */
+  partitionsBehind(): number {
+    const elsewhere = this.registered && this.mode === 'all' ? this.queue.filledLanes - this.placedFilled : 0;
+    return this.placedBehind + elsewhere;
+  }
+
+  /**
+   * True when `pending` and `partitionsBehind` leave nothing out. A group that starts from a time before its
+   * registration has records to get in partitions that it has no position in yet; those are not counted.
+   */
+  get isCountExact(): boolean {
+    if (!this.registered || this.mode === 'all' || this.placedRecords === this.queue.retainedRecords) return true;
+    return this.mode === 'new' && !this.restarted;
   }
 
   /** Records not yet settled. Exact for mode `all`; in the others partitions without a position count nothing. */

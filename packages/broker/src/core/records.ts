@@ -20,6 +20,8 @@ export interface QueueRecord {
   readonly task: string;
   readonly options: QueueOptions;
   readonly createdAtUs: number;
+  /** Nothing of it is delivered since then; 0 = it is not paused, missing = as it was. */
+  readonly pausedAtUs?: number;
 }
 
 export interface QueueDeletedRecord {
@@ -42,6 +44,22 @@ export interface SubscriptionRecord {
   /** False while only pinned pops have named the group: such a group takes its start from each request. */
   readonly registered: boolean;
   readonly createdAtUs: number;
+  /** Nothing is delivered to the group since then; 0 = it is not paused, missing = as it was. */
+  readonly pausedAtUs?: number;
+  /** True when the group's positions were deleted and its registration kept: it may begin in the middle of what is there. */
+  readonly restarted?: boolean;
+}
+
+/** A group is gone from a queue, with all its cursors there. */
+export interface SubscriptionDeletedRecord {
+  readonly number: number;
+}
+
+/** Nothing of one partition is delivered, or it is again. */
+export interface PartitionPausedRecord {
+  readonly pid: number;
+  /** 0 = it is not paused any more. */
+  readonly pausedAtUs: number;
 }
 
 /** A group gave up on a message. */
@@ -116,6 +134,8 @@ export interface RecordHandlers {
   subscription(record: SubscriptionRecord): void;
   cursor(record: CursorRecord): void;
   deadLetter(record: DeadLetterRecord): void;
+  subscriptionDeleted(record: SubscriptionDeletedRecord): void;
+  partitionPaused(record: PartitionPausedRecord): void;
 }
 
 /**
@@ -148,4 +168,6 @@ export interface Journal {
   subscription(record: SubscriptionRecord): void;
   cursor(record: CursorRecord): void;
   deadLetter(record: DeadLetterRecord): void;
+  subscriptionDeleted(record: SubscriptionDeletedRecord): void;
+  partitionPaused(record: PartitionPausedRecord): void;
 }

@@ -6,7 +6,10 @@
  *   idle ──append──▶ ready ──claim──▶ leased ──ack, expiry──▶ ready or idle
  *                     ▲ │                 │
  *                     │ └─block not in memory─▶ loading ──loaded──▶ ready
- *                     └──hold ends── held ◀──failed with retry delay, delayedProcessing, windowBuffer
+ *                     ├──hold ends── held ◀──failed with retry delay, delayedProcessing, windowBuffer
+ *                     └──resumed──── paused ◀──its partition was paused
+ *
+ * The pause of a whole queue or group changes no condition: its rows go on being filed, and nobody takes them.
  *
  * Ready rows of a subscription stand in a FIFO ring, so a pop costs what it claims. Each entry carries the ticket its row
  * had when it was filed; a row gets a new ticket whenever it is filed again, so an entry that was left behind (a pinned
@@ -24,10 +27,13 @@ import type { PartitionTable } from './partition-table.ts';
 import type { Queue, Subscription } from './queue.ts';
 
 /** Values of `CursorTable.readiness`. */
-export const readiness = { idle: 0, ready: 1, leased: 2, held: 3, loading: 4 } as const;
+export const readiness = { idle: 0, ready: 1, leased: 2, held: 3, loading: 4, paused: 5 } as const;
 
 /** Partitions looked at for one `take`: bounds the work of a turn. */
 const backfillStepsMax = 20_000;
+
+/** Rows taken out of a ring in vain for one `take`. */
+const staleRowsMax = 20_000;
 
 /** What `take` answers besides a row. */
 export const taken = { none: -1, unfinished: -2 } as const;
@@ -126,6 +132,10 @@ export interface ReadyListener {
   /** The subscription may have a backlog to walk. */
   subscriptionReady(subscription: Subscription): void;
   queueRemoved(queue: Queue): void;
+  /** Up to about `rows` partitions have become ready at one go, and nobody was told of them one by one. */
+  manyReady(subscription: Subscription, rows: number): void;
+  /** The group is gone from the queue. */
+  subscriptionRemoved(subscription: Subscription): void;
 }
 
 export class Schedule implements StateObserver {
@@ -153,7 +163,7 @@ export class Schedule implements StateObserver {
   rebuild(nowUs: number): void {
     this.nowUs = nowUs;
     for (let row = 0; row < this.#cursors.rowLimit; row++) {
-      if (this.#cursors.subscription[row] >= 0) this.evaluate(row);
+      if (this.#cursors.subscription[row] >= 0 && this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
     }
   }
 
@@ -185,15 +195,25 @@ export class Schedule implements StateObserver {
    * backlog has to go on in another turn. The caller claims the row, or gives it back.
    */
   take(subscription: Subscription): number {
+    subscription.lastPopUs = this.nowUs;
+    if (subscription.isPaused) return taken.none;
     const ring = this.#ring(subscription.number);
     if (this.#backlog(subscription) > 0) {
       const row = this.#backfill(subscription, ring);
       if (row !== taken.none) return row;
     }
-    const row = ring.shift();
-    if (row < 0) return taken.none;
-    this.takeOut(row);
-    return row;
+    for (let steps = 0; steps < staleRowsMax; steps++) {
+      const row = ring.shift();
+      if (row < 0) return taken.none;
+      this.takeOut(row);
+      // Where the group starts may have been moved since the row was filed.
+      if (this.#isPlaced(row) || this.#hasBegun(subscription, this.#cursors.lane[row])) return row;
+    }
+    return taken.unfinished;
+  }
+
+  #isPlaced(row: number): boolean {
+    return (this.#cursors.flags[row] & cursorBit.placed) !== 0;
   }
 
   /** Takes a ready row out of its ring for a caller that claims it or gives it back. */
@@ -206,9 +226,10 @@ export class Schedule implements StateObserver {
     for (let steps = 0; ring.backfillAt < laneCount; steps++) {
       if (steps === backfillStepsMax) return taken.unfinished;
       const lane = lanes[ring.backfillAt++];
-      if (this.#cursors.find(this.#partitions.firstCursor[lane], subscription.number) >= 0) continue;
+      let row = this.#cursors.find(this.#partitions.firstCursor[lane], subscription.number);
+      if (row >= 0 && (this.#isPlaced(row) || this.#cursors.readiness[row] !== readiness.idle)) continue;
       if (!this.#mayHaveBacklog(subscription, lane)) continue;
-      const row = this.#state.addCursor(lane, subscription);
+      if (row < 0) row = this.#state.addCursor(lane, subscription);
       this.evaluate(row, 'taken');
       if (this.#cursors.readiness[row] === readiness.ready) {
         this.takeOut(row);
@@ -245,7 +266,8 @@ export class Schedule implements StateObserver {
   /** A row that was taken or loading becomes what the state says; a ready one goes to the head, as the oldest. */
   giveBack(row: number): void {
     if (this.#state.subscriptionOf(row) === undefined) return;
-    this.#cursors.readiness[row] = readiness.idle;
+    // What became of it while it was loading may be a lease of somebody else.
+    if (this.#cursors.readiness[row] !== readiness.leased) this.#cursors.readiness[row] = readiness.idle;
     this.evaluate(row, 'head');
   }
 
@@ -284,10 +306,14 @@ export class Schedule implements StateObserver {
       if (untilUs > this.nowUs) condition = readiness.held;
       else untilUs = 0;
     }
+    const { pausedPartitions } = this.#state;
+    if (condition === readiness.ready && pausedPartitions.size > 0 && pausedPartitions.has(partitions.pid[lane])) {
+      condition = readiness.paused;
+    }
     // A loading row is somebody's: it is filed when that somebody gives it back.
     if (before === readiness.loading && condition === readiness.ready) return;
-    if (before === readiness.leased) this.leasedCount--;
-    if (condition === readiness.leased) this.leasedCount++;
+    if (before === readiness.leased) this.#countLeased(subscription, -1);
+    if (condition === readiness.leased) this.#countLeased(subscription, 1);
     if (untilUs > 0) this.deadlines.set(row, untilUs);
     else if (cursors.deadlineAt[row] !== 0) this.deadlines.clear(row);
     cursors.readiness[row] = condition;
@@ -298,7 +324,12 @@ export class Schedule implements StateObserver {
     const ring = this.#ring(subscription.number);
     if (where === 'head') ring.unshift(row, ticket);
     else ring.push(row, ticket);
-    this.#listener.rowReady(subscription, row);
+    if (!subscription.isPaused) this.#listener.rowReady(subscription, row);
+  }
+
+  #countLeased(subscription: Subscription, change: 1 | -1): void {
+    this.leasedCount += change;
+    subscription.leasedPartitions += change;
   }
 
   /** When the record at `offset` may be delivered, as far as delayedProcessing and windowBuffer are concerned. */
@@ -349,7 +380,7 @@ export class Schedule implements StateObserver {
         this.#mayHaveBacklog(subscription, lane)
       ) {
         this.evaluate(this.#state.addCursor(lane, subscription));
-      } else if (subscription.registered) {
+      } else if (subscription.registered && !subscription.isPaused) {
         this.#listener.subscriptionReady(subscription);
       }
     }
@@ -368,7 +399,22 @@ export class Schedule implements StateObserver {
     // A group that begins now has no backlog; one whose pop came before its queue was made again begins with that pop.
     const beginsNow = subscription.mode === 'new' && subscription.sinceUs >= this.nowUs;
     this.#ring(subscription.number).backfillAt = beginsNow ? subscription.queue.laneCount : 0;
-    if (!beginsNow) this.#listener.subscriptionReady(subscription);
+    if (!beginsNow) this.subscriptionResumed(subscription);
+  }
+
+  subscriptionRemoved(subscription: Subscription): void {
+    this.#rings.delete(subscription.number);
+    this.#listener.subscriptionRemoved(subscription);
+  }
+
+  subscriptionResumed(subscription: Subscription): void {
+    if (!subscription.isPaused) this.#listener.manyReady(subscription, this.readyCount(subscription));
+  }
+
+  pauseChanged(lane: number): void {
+    for (let row = this.#partitions.firstCursor[lane]; row >= 0; row = this.#cursors.nextOfLane[row]) {
+      if (this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
+    }
   }
 
   cursorAdded(_row: number): void {
@@ -380,7 +426,11 @@ export class Schedule implements StateObserver {
   }
 
   cursorRemoved(row: number): void {
-    if (this.#cursors.readiness[row] === readiness.leased) this.leasedCount--;
+    if (this.#cursors.readiness[row] === readiness.leased) {
+      this.leasedCount--;
+      const subscription = this.#state.subscriptionOf(row);
+      if (subscription !== undefined) subscription.leasedPartitions--;
+    }
     this.deadlines.clear(row);
     this.#cursors.readiness[row] = readiness.idle;
   }

@@ -15,13 +15,20 @@
  *                   | claim: f64 leaseStamp, leaseEnd, expiresAtUs | u8 conflated | u32 retryCount | f64 attemptOffset
  *                   | u32 attemptCount | f64 heldUntilUs
  *   dead-letters    JSON array of dead letter records
+ *   paused          JSON array of {pid, pausedAtUs}, by pid
  */
 import { assert } from './assert.ts';
 import { BrokerState } from './broker-state.ts';
 import { cursorBit } from './cursor-table.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { Queue, Subscription } from './queue.ts';
-import { CursorRecord, type DeadLetterRecord, type QueueRecord, type SubscriptionRecord } from './records.ts';
+import {
+  CursorRecord,
+  type DeadLetterRecord,
+  type PartitionPausedRecord,
+  type QueueRecord,
+  type SubscriptionRecord,
+} from './records.ts';
 
 /** Version of the layout above. */
 export const stateFormat = 1;
@@ -65,7 +72,10 @@ export function* saveState(state: BrokerState): Generator<StatePiece> {
   };
   yield { name: 'meta', bytes: textEncoder.encode(JSON.stringify(meta)) };
   const queues = [...state.queueByNumber.values()].sort((a, b) => a.number - b.number);
-  yield* jsonPieces('queues', queues.map(queueRecord));
+  yield* jsonPieces(
+    'queues',
+    queues.map((queue) => queue.record()),
+  );
   const subscriptions = [...state.subscriptions.values()].sort((a, b) => a.number - b.number);
   yield* jsonPieces(
     'subscriptions',
@@ -74,17 +84,14 @@ export function* saveState(state: BrokerState): Generator<StatePiece> {
   yield* partitionPieces(state, queues);
   yield* cursorPieces(state, queues);
   yield* jsonPieces('dead-letters', state.deadLetters.all());
+  yield* jsonPieces('paused', pausedRows(state));
 }
 
-function queueRecord(queue: Queue): QueueRecord {
-  return {
-    number: queue.number,
-    name: queue.name,
-    namespace: queue.namespace,
-    task: queue.task,
-    options: queue.options,
-    createdAtUs: queue.createdAtUs,
-  };
+/** Paused partitions; those of deleted queues mean nothing. */
+function pausedRows(state: BrokerState): PartitionPausedRecord[] {
+  const rows: PartitionPausedRecord[] = [];
+  for (const [pid, pausedAtUs] of state.pausedPartitions) if (state.laneOf(pid) >= 0) rows.push({ pid, pausedAtUs });
+  return rows.sort((a, b) => a.pid - b.pid);
 }
 
 function* jsonPieces(name: string, rows: readonly object[]): Generator<StatePiece> {
@@ -143,7 +150,9 @@ function* cursorPieces(state: BrokerState, queues: readonly Queue[]): Generator<
       const lane = queue.lanes[i];
       rows.length = 0;
       for (let row = partitions.firstCursor[lane]; row >= 0; row = cursors.nextOfLane[row]) {
-        if ((cursors.flags[row] & cursorBit.placed) !== 0) rows.push(row);
+        // Rows of deleted groups may not have been given back yet.
+        if ((cursors.flags[row] & cursorBit.placed) === 0 || state.subscriptionOf(row) === undefined) continue;
+        rows.push(row);
       }
       if (rows.length > 1) rows.sort((a, b) => cursors.subscription[a] - cursors.subscription[b]);
       for (const row of rows) {
@@ -221,6 +230,12 @@ export class StateLoader {
           this.state.deadLetters.add(row);
         }
         break;
+      case 'paused':
+        for (const row of JSON.parse(textDecoder.decode(piece.bytes)) as PartitionPausedRecord[]) {
+          assert(this.state.laneOf(row.pid) >= 0, 'a paused partition is known');
+          this.state.pausedPartitions.set(row.pid, row.pausedAtUs);
+        }
+        break;
       default:
         throw new Error(`a snapshot with a section ${piece.name} was written by a newer release`);
     }
@@ -288,6 +303,7 @@ export class StateLoader {
       partitions.retainedBytes[lane] = view.getFloat64(p + 44, true);
       queue.addLane(lane);
       queue.retainedRecords += partitions.nextOffset[lane] - partitions.logStart[lane];
+      if (partitions.nextOffset[lane] > partitions.logStart[lane]) queue.filledLanes++;
       queue.retainedBytes += partitions.retainedBytes[lane];
       p = nameStart + length;
     }
@@ -312,6 +328,9 @@ export class StateLoader {
       cursors.batchesConsumed[row] = batches;
       subscription.placedPending += partitions.nextOffset[lane] - 1 - record.committed;
       subscription.placedRecords += partitions.nextOffset[lane] - partitions.logStart[lane];
+      subscription.placedCursors++;
+      if (partitions.nextOffset[lane] > partitions.logStart[lane]) subscription.placedFilled++;
+      if (record.committed < partitions.nextOffset[lane] - 1) subscription.placedBehind++;
     }
   }
 }

@@ -50,6 +50,8 @@ function summaryJson(queue: QueueSummary): object {
     retainedBytes: queue.retainedBytes,
     options: optionsJson(queue.options),
     createdAt: isoTime(queue.createdAtUs),
+    paused: queue.pausedAtUs > 0,
+    pausedAt: timeOrNull(queue.pausedAtUs),
   };
 }
 
@@ -98,6 +100,8 @@ function partitionJson(partition: PartitionDetail): object {
     oldestMessage: timeOrNull(partition.firstWriteAtUs),
     newestMessage: lastWriteAt,
     retainedBytes: partition.retainedBytes,
+    paused: partition.pausedAtUs > 0,
+    pausedAt: timeOrNull(partition.pausedAtUs),
   };
 }
 

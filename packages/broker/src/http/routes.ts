@@ -9,6 +9,16 @@ import type { ServerResponse } from 'node:http';
 import { AckExchange } from './ack-route.ts';
 import { listDeadLetters } from './dead-letter-route.ts';
 import { type BrokerRequest, Exchange } from './exchange.ts';
+import {
+  deleteGroup,
+  describeGroup,
+  listGroups,
+  listLagging,
+  pause,
+  readPositions,
+  seekGroup,
+  startGroupFrom,
+} from './group-routes.ts';
 import { answerHealth } from './health-route.ts';
 import { ExtendExchange } from './lease-route.ts';
 import { answerMetrics, answerPrometheus } from './metrics-route.ts';
@@ -18,7 +28,7 @@ import { ConfigureExchange, deleteQueue, listQueues, queueDetail } from './queue
 import type { Services } from './services.ts';
 
 /** What a route is given. `names` are the decoded variable segments, in order. */
-interface Call {
+export interface Call {
   readonly services: Services;
   readonly request: BrokerRequest;
   readonly response: ServerResponse;
@@ -79,6 +89,31 @@ const routes: readonly Route[] = [
   route('GET', '/api/v1/resources/queues/*', (call) => queueDetail(exchangeOf(call), call.names[0])),
   route('DELETE', '/api/v1/resources/queues/*', (call) => deleteQueue(exchangeOf(call), call.names[0])),
   route('GET', '/api/v1/dlq', (call) => listDeadLetters(exchangeOf(call), call.query)),
+  route('GET', '/api/v1/consumer-groups', (call) => listGroups(exchangeOf(call), call.query)),
+  route('GET', '/api/v1/consumer-groups/lagging', (call) => listLagging(exchangeOf(call), call.query)),
+  route('POST', '/api/v1/consumer-groups/positions', readPositions),
+  route('GET', '/api/v1/consumer-groups/*', (call) => describeGroup(exchangeOf(call), call.names[0], call.query)),
+  route('DELETE', '/api/v1/consumer-groups/*', (call) => deleteGroup(exchangeOf(call), call.names, call.query)),
+  route('DELETE', '/api/v1/consumer-groups/*/queues/*', (call) =>
+    deleteGroup(exchangeOf(call), call.names, call.query),
+  ),
+  route('POST', '/api/v1/consumer-groups/*/subscription', startGroupFrom),
+  route('POST', '/api/v1/consumer-groups/*/queues/*/seek', seekGroup),
+  route('POST', '/api/v1/consumer-groups/*/queues/*/partitions/*/seek', seekGroup),
+  route('POST', '/api/v1/consumer-groups/*/queues/*/pause', (call) =>
+    pause(exchangeOf(call), 'group', call.names, true),
+  ),
+  route('POST', '/api/v1/consumer-groups/*/queues/*/resume', (call) =>
+    pause(exchangeOf(call), 'group', call.names, false),
+  ),
+  route('POST', '/api/v1/resources/queues/*/pause', (call) => pause(exchangeOf(call), 'queue', call.names, true)),
+  route('POST', '/api/v1/resources/queues/*/resume', (call) => pause(exchangeOf(call), 'queue', call.names, false)),
+  route('POST', '/api/v1/resources/queues/*/partitions/*/pause', (call) =>
+    pause(exchangeOf(call), 'partition', call.names, true),
+  ),
+  route('POST', '/api/v1/resources/queues/*/partitions/*/resume', (call) =>
+    pause(exchangeOf(call), 'partition', call.names, false),
+  ),
   route('GET', '/health', (call) => answerHealth(exchangeOf(call))),
   route('GET', '/metrics', (call) => answerMetrics(exchangeOf(call))),
   route('GET', '/metrics/prometheus', (call) => answerPrometheus(exchangeOf(call))),
@@ -173,7 +208,8 @@ export function dispatch(services: Services, request: BrokerRequest, response: S
   const found = candidates.find((each) => each.method === method);
   if (found?.run === pop) services.counters.popRequests++;
   else services.counters.otherRequests++;
-  const names = candidates.length === 0 ? [] : decodeNames(candidates[0].segments, segments);
+  const shape = found ?? candidates[0];
+  const names = shape === undefined ? [] : decodeNames(shape.segments, segments);
   const query = question < 0 ? '' : target.slice(question + 1);
   const call: Call = { services, request, response, names: names ?? [], query };
   if (names === undefined) refuseEncoding(call);

@@ -10,9 +10,11 @@ import {
   writeDeadLetter,
   writeGenesis,
   writePartition,
+  writePartitionPaused,
   writeQueue,
   writeQueueDeleted,
   writeSubscription,
+  writeSubscriptionDeleted,
 } from '../codec/mod.ts';
 import type {
   BrokerState,
@@ -20,9 +22,11 @@ import type {
   DeadLetterRecord,
   GenesisRecord,
   Journal,
+  PartitionPausedRecord,
   PushItems,
   QueueDeletedRecord,
   QueueRecord,
+  SubscriptionDeletedRecord,
   SubscriptionRecord,
 } from '../core/mod.ts';
 import type { EntryDraft } from '../ports/mod.ts';
@@ -120,6 +124,18 @@ export class DraftJournal implements Journal {
   deadLetter(record: DeadLetterRecord): void {
     const address = this.#begin();
     writeDeadLetter(this.#draft, record);
+    this.#apply(address);
+  }
+
+  subscriptionDeleted(record: SubscriptionDeletedRecord): void {
+    const address = this.#begin();
+    writeSubscriptionDeleted(this.#draft, record);
+    this.#apply(address);
+  }
+
+  partitionPaused(record: PartitionPausedRecord): void {
+    const address = this.#begin();
+    writePartitionPaused(this.#draft, record);
     this.#apply(address);
   }
 }

@@ -6,6 +6,18 @@ export type {
   PopRequest,
   Reply,
 } from './engine.ts';
+export type {
+  DeleteGroupOutcome,
+  GroupEngine,
+  GroupPartitionRow,
+  GroupPosition,
+  GroupQueue,
+  GroupRow,
+  PauseOutcome,
+  PauseRequest,
+  RowsReply,
+  SeekOutcome,
+} from './group-engine.ts';
 export { queueId } from './queue-views.ts';
 export { Shard, type ShardHost, type ShardOptions } from './shard.ts';
 export type { Store } from './store.ts';

@@ -77,6 +77,7 @@ export function summarize(
     messages: countsOf(queue.retainedRecords, unsettled, processing, queue.deadLetterCount),
     retainedBytes: queue.retainedBytes,
     options: queue.options,
+    pausedAtUs: queue.pausedAtUs,
   };
 }
 
@@ -107,7 +108,10 @@ function describePartition(
   let worstCommitted = Number.POSITIVE_INFINITY;
   let worstIsNamed = false;
   for (let row = partitions.firstCursor[lane]; row >= 0; row = cursors.nextOfLane[row]) {
-    const isNamed = state.subscriptions.get(cursors.subscription[row])?.group !== defaultGroup;
+    const subscription = state.subscriptionOf(row);
+    // The rows of a deleted group stay for a while.
+    if (subscription === undefined) continue;
+    const isNamed = subscription.group !== defaultGroup;
     if (worst >= 0 && worstIsNamed && !isNamed) continue;
     if (worst < 0 || (isNamed && !worstIsNamed) || cursors.committed[row] < worstCommitted) {
       worst = row;
@@ -131,5 +135,6 @@ function describePartition(
     totalConsumed: worst < 0 ? 0 : cursors.totalConsumed[worst],
     batchesConsumed: worst < 0 ? 0 : cursors.batchesConsumed[worst],
     retainedBytes: partitions.retainedBytes[lane],
+    pausedAtUs: state.pausedPartitions.get(partitions.pid[lane]) ?? 0,
   };
 }

@@ -37,6 +37,8 @@ import { readDeadLetters } from './dead-letter-reader.ts';
 import { DraftJournal } from './draft-journal.ts';
 import { encryptItems } from './encrypt-items.ts';
 import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopRequest, Reply } from './engine.ts';
+import type { GroupHost } from './group-host.ts';
+import { GroupOperations } from './group-operations.ts';
 import { isRefusal, type Operation, refusals, SimpleOperation } from './operations.ts';
 import type { PopHost } from './pop-host.ts';
 import { HandBackOperation, PopOperation } from './pop-operation.ts';
@@ -102,8 +104,9 @@ interface Counters {
   damagedReads: number;
 }
 
-export class Shard implements Engine, PopHost {
+export class Shard implements Engine, PopHost, GroupHost {
   readonly scheduler: Scheduler;
+  readonly groups = new GroupOperations(this);
   readonly #host: ShardHost;
   readonly #options: ShardOptions;
   readonly #pushDecider = new PushDecider();
@@ -186,6 +189,10 @@ export class Shard implements Engine, PopHost {
 
   get context(): DecisionContext {
     return this.#context;
+  }
+
+  get access(): StoreAccess {
+    return this.#access;
   }
 
   get hasher(): Store['hasher'] {

@@ -11,6 +11,7 @@ import type { Log, RecordIndex } from '../ports/mod.ts';
 /** Something a decision needs that is not in memory. */
 export type Need =
   | { readonly kind: 'block'; readonly lane: number; readonly pid: number; readonly offset: number }
+  | { readonly kind: 'stamp'; readonly lane: number; readonly pid: number; readonly offset: number }
   | { readonly kind: 'time'; readonly lane: number; readonly pid: number; readonly stampUs: number }
   | {
       readonly kind: 'id';
@@ -24,6 +25,7 @@ export type Need =
 export class FetchedFacts {
   readonly ids = new Map<string, { offset: number; stampUs: number } | null>();
   readonly times = new Map<string, number>();
+  readonly stamps = new Map<string, number>();
   /**
    * Blocks that were read for it, by pid, in order of offset. Whatever others read meanwhile, these stay until the
    * operation is decided: each reading brings it nearer to its decision.
@@ -167,6 +169,15 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     return idLookup.missing;
   }
 
+  /** Stamp of the record at an offset that is kept; undefined = it must be looked up. */
+  stampAt(lane: number, pid: number, offset: number): number | undefined {
+    const known = this.stampOf(lane, pid, offset);
+    if (known > 0) return known;
+    const fetched = this.#facts.stamps.get(`${pid}:${offset}`);
+    if (fetched === undefined) this.needs.push({ kind: 'stamp', lane, pid, offset });
+    return fetched;
+  }
+
   stampOf(lane: number, pid: number, offset: number): number {
     return this.#index.find(lane, pid, offset)?.stampUs ?? 0;
   }
@@ -196,6 +207,11 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
           storeLimits.readAheadBytes,
           facts,
         );
+      case 'stamp': {
+        const place = await this.#index.load(need.lane, need.pid, need.offset);
+        if (place !== undefined) facts.stamps.set(`${need.pid}:${need.offset}`, place.stampUs);
+        return;
+      }
       case 'time': {
         const place = await this.#index.loadByTime(need.lane, need.pid, need.stampUs);
         facts.times.set(`${need.pid}:${need.stampUs}`, place === undefined ? idLookup.absent : place.firstOffset);

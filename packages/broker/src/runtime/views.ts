@@ -20,6 +20,8 @@ export interface QueueSummary {
   readonly messages: MessageCounts;
   readonly retainedBytes: number;
   readonly options: QueueOptions;
+  /** Since when nothing is delivered; 0 = it is not paused. */
+  readonly pausedAtUs: number;
 }
 
 export interface PartitionDetail {
@@ -35,6 +37,7 @@ export interface PartitionDetail {
   readonly totalConsumed: number;
   readonly batchesConsumed: number;
   readonly retainedBytes: number;
+  readonly pausedAtUs: number;
 }
 
 export interface QueueDetail extends QueueSummary {

@@ -117,6 +117,35 @@ export class Waiters implements ReadyListener {
     }
   }
 
+  manyReady(subscription: Subscription, rows: number): void {
+    if (this.count === 0) return;
+    const { group, queue } = subscription;
+    // Those who wait for one partition look for themselves whether it is theirs.
+    for (const byGroup of [...(this.#pinned.get(queue.name)?.values() ?? [])]) this.#wakeFirst(byGroup.get(group));
+    const anywhere = this.#anywhere.get(queue.name)?.get(group);
+    for (let woken = 0; woken < rows && this.#wakeFirst(anywhere); woken++);
+  }
+
+  subscriptionRemoved(subscription: Subscription): void {
+    if (this.count === 0) return;
+    const { group, queue } = subscription;
+    // The registration they waited by is gone: they end empty, and the next pop makes it anew.
+    const byPartition = [...(this.#pinned.get(queue.name)?.values() ?? [])];
+    for (const byGroup of [this.#anywhere.get(queue.name), ...byPartition]) {
+      for (const waiter of [...(byGroup?.get(group) ?? [])]) {
+        this.remove(waiter);
+        waiter.end();
+      }
+    }
+  }
+
+  /** Pops of a group that wait for something of a queue. */
+  countOf(queueName: string, group: string): number {
+    let count = this.#anywhere.get(queueName)?.get(group)?.size ?? 0;
+    for (const byGroup of this.#pinned.get(queueName)?.values() ?? []) count += byGroup.get(group)?.size ?? 0;
+    return count;
+  }
+
   queueRemoved(queue: Queue): void {
     // What these pops registered is gone with the queue: they end empty. Pinned ones never needed the queue to exist.
     const byGroup = this.#anywhere.get(queue.name);

@@ -8,6 +8,7 @@ import type {
   ConfigureRequest,
   DeadLetterPage,
   Engine,
+  GroupEngine,
   HealthReport,
   PopRequest,
   QueueDetail,
@@ -93,6 +94,11 @@ export class SilentEngine implements Engine {
 
   deadLetters(filter: object, reply: Reply<DeadLetterPage>): void {
     this.#arrive({ route: 'dead letters', filter, reply });
+  }
+
+  /** No test of HTTP alone asks for groups. */
+  get groups(): GroupEngine {
+    throw new Error('the silent engine knows no groups');
   }
 
   health(): HealthReport {

@@ -94,6 +94,8 @@ export class CoreBench {
         subscriptionReady: () => undefined,
         laneAppended: () => undefined,
         queueRemoved: () => undefined,
+        manyReady: () => undefined,
+        subscriptionRemoved: () => undefined,
       },
     );
     this.#state.observer = this.#schedule;
@@ -341,6 +343,9 @@ export class CoreBench {
         void lines.push(
           `group ${group} ${registered ? 'registered' : 'known'} ${mode}${conflation ? ' conflating' : ''}`,
         ),
+      subscriptionDeleted: ({ number }) => void lines.push(`group ${number} deleted`),
+      partitionPaused: ({ pid, pausedAtUs }) =>
+        void lines.push(`partition ${pid} ${pausedAtUs > 0 ? 'paused' : 'resumed'}`),
       cursor: (cursor) => {
         const lease = this.#leases.indexOf(cursor.leaseStamp) + 1;
         const parts = [
