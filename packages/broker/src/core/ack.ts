@@ -142,7 +142,8 @@ function planTarget(
     if (record.memoStamp === target.leaseStamp) return repeatAck(context, items, target, lane, record, outcome);
     return refuseAll(target, outcome, ackError.lease);
   }
-  const from = record.committed + 1;
+  // What was removed under the lease is found by its id alone.
+  const from = Math.max(record.committed + 1, partitions.logStart[lane]);
   const to = record.leaseStamp !== 0 ? record.leaseEnd : partitions.nextOffset[lane] - 1;
   const offsets = noOffsets(target.items.length);
   const span = { lane, pid: target.pid, from, to };
@@ -162,7 +163,8 @@ function repeatAck(
   const from = record.memoFrom;
   const to = Math.min(record.memoFrom + record.memoCount - 1, record.committed);
   const offsets = noOffsets(target.items.length);
-  if (!resolve(context, items, target.items, { lane, pid: target.pid, from, to }, offsets)) return undefined;
+  const span = { lane, pid: target.pid, from: Math.max(from, context.state.partitions.logStart[lane]), to };
+  if (!resolve(context, items, target.items, span, offsets)) return undefined;
   target.items.forEach((item, i) => {
     if (offsets[i] >= from && offsets[i] <= to) outcome.leaseReleased[item] = 1;
     else outcome.errors[item] = ackError.lease;

@@ -24,6 +24,7 @@ export {
   queueIdIndex,
   writeId,
 } from './ids.ts';
+export { Expiry } from './expiry.ts';
 export { decideExtend } from './lease.ts';
 export {
   type AckOutcome,
@@ -38,17 +39,31 @@ export {
 } from './outcomes.ts';
 export { decidePop, handBack, type MissingRow, type PopCommand, type PopDecision, type PopTarget } from './pop.ts';
 export { PushDecider } from './push.ts';
+export { type LogRange, ReclaimedRanges } from './reclaimed.ts';
 export { defaultGroup, type Queue, type Subscription } from './queue.ts';
 export {
   CursorRecord,
   type DeadLetterRecord,
   type GenesisRecord,
   type Journal,
+  type LogStartRecord,
   type QueueDeletedRecord,
   type QueueRecord,
   type RecordHandlers,
   type SubscriptionMode,
   type SubscriptionRecord,
 } from './records.ts';
+export {
+  decideCleanup,
+  decideTrim,
+  decideTrimWhole,
+  type ExpiryRule,
+  expiryRule,
+  isAbandoned,
+  isExpired,
+  isLive,
+  isWhollyExpired,
+  type Trim,
+} from './retention.ts';
 export { type BlockPlaces, type ReadyListener, Schedule } from './schedule.ts';
 export { StateLoader, type StatePiece, saveState, stateFormat } from './state-snapshot.ts';

@@ -9,9 +9,13 @@ import {
   writeCursor,
   writeDeadLetter,
   writeGenesis,
+  writeLogStart,
   writePartition,
+  writePartitionsDeleted,
   writeQueue,
   writeQueueDeleted,
+  writeRelocatedBlock,
+  writeSegmentReclaimed,
   writeSubscription,
 } from '../codec/mod.ts';
 import type {
@@ -20,6 +24,8 @@ import type {
   DeadLetterRecord,
   GenesisRecord,
   Journal,
+  LogRange,
+  LogStartRecord,
   PushItems,
   QueueDeletedRecord,
   QueueRecord,
@@ -120,6 +126,30 @@ export class DraftJournal implements Journal {
   deadLetter(record: DeadLetterRecord): void {
     const address = this.#begin();
     writeDeadLetter(this.#draft, record);
+    this.#apply(address);
+  }
+
+  logStart(record: LogStartRecord): void {
+    const address = this.#begin();
+    writeLogStart(this.#draft, record);
+    this.#apply(address);
+  }
+
+  partitionsDeleted(queueNumber: number, pids: readonly number[]): void {
+    const address = this.#begin();
+    writePartitionsDeleted(this.#draft, queueNumber, pids);
+    this.#apply(address);
+  }
+
+  relocatedBlock(fromAddress: number, bytes: Uint8Array, at: number, length: number): void {
+    const address = this.#begin();
+    writeRelocatedBlock(this.#draft, fromAddress, bytes, at, length);
+    this.#apply(address);
+  }
+
+  segmentReclaimed(range: LogRange): void {
+    const address = this.#begin();
+    writeSegmentReclaimed(this.#draft, range);
     this.#apply(address);
   }
 }

@@ -6,6 +6,7 @@ export type {
   PopRequest,
   Reply,
 } from './engine.ts';
+export type { HousekeepingOptions } from './housekeeping.ts';
 export { queueId } from './queue-views.ts';
 export { Shard, type ShardHost, type ShardOptions } from './shard.ts';
 export type { Store } from './store.ts';
