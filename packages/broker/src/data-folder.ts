@@ -394,7 +394,8 @@ async function adoptIdsOfReclaimed(
   }
 }
 
-const forgottenIds = 'its segment was reclaimed, so that the ids in it are forgotten; duplicates of them are not recognised';
+const forgottenIds =
+  'its segment was reclaimed, so that the ids in it are forgotten; duplicates of them are not recognised';
 
 /** Ids are asked for at least this long, also when no queue has such a window: late acks name them. */
 const idsKeptUsMin = 900 * 1_000_000;
@@ -477,7 +478,9 @@ class IndexQueue {
       const end = this.#endOf(damage.base);
       if (end === undefined) this.#log('error', `${damage.message}: ${forgottenIds}`);
       else this.#log('warn', `${damage.message}; it is built again`);
-      repair = (end === undefined ? this.#index.discard(damage.base) : this.#rebuild(damage.base, end)).finally(() => this.#repairs.delete(damage.base));
+      repair = (end === undefined ? this.#index.discard(damage.base) : this.#rebuild(damage.base, end)).finally(() =>
+        this.#repairs.delete(damage.base),
+      );
       this.#repairs.set(damage.base, repair);
     }
     return repair;

@@ -13,6 +13,7 @@ export {
   type NeedsLoad,
   needsLoad,
 } from './decision.ts';
+export { Expiry } from './expiry.ts';
 export {
   type BrokerIdentity,
   type IdParts,
@@ -24,7 +25,6 @@ export {
   queueIdIndex,
   writeId,
 } from './ids.ts';
-export { Expiry } from './expiry.ts';
 export { decideExtend } from './lease.ts';
 export {
   type AckOutcome,
@@ -39,8 +39,8 @@ export {
 } from './outcomes.ts';
 export { decidePop, handBack, type MissingRow, type PopCommand, type PopDecision, type PopTarget } from './pop.ts';
 export { PushDecider } from './push.ts';
-export { type LogRange, ReclaimedRanges } from './reclaimed.ts';
 export { defaultGroup, type Queue, type Subscription } from './queue.ts';
+export { type LogRange, ReclaimedRanges } from './reclaimed.ts';
 export {
   CursorRecord,
   type DeadLetterRecord,

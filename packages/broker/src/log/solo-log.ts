@@ -30,7 +30,13 @@ import {
 import { type LogOptions, logOptions } from '../storage/log-options.ts';
 import { readLog } from '../storage/log-reader.ts';
 import { type LogRecovery, type RecoveredLog, recoverLog } from '../storage/log-recovery.ts';
-import { type SegmentRange, segmentFolder, segmentHeader, segmentPath, writeSegmentHeader } from '../storage/segment-format.ts';
+import {
+  type SegmentRange,
+  segmentFolder,
+  segmentHeader,
+  segmentPath,
+  writeSegmentHeader,
+} from '../storage/segment-format.ts';
 import { SegmentWriter } from '../storage/segment-writer.ts';
 import { TailMemory } from '../storage/tail-memory.ts';
 

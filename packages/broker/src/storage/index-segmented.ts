@@ -24,9 +24,9 @@ import { IdTable, type RecordPids } from './index-ids.ts';
 import { Remembered } from './index-remembered.ts';
 import type { Checksum } from './log-checksum.ts';
 import { segmentFolder } from './segment-format.ts';
+import { originalPid, relocatedPid } from './sidecar-columns.ts';
 import { SidecarDamage, sidecarPath } from './sidecar-format.ts';
 import { SidecarPages } from './sidecar-pages.ts';
-import { originalPid, relocatedPid } from './sidecar-columns.ts';
 import { type BlockSink, type ListedBlock, Sidecar } from './sidecar-reader.ts';
 
 /** What the index needs from its surroundings. */

@@ -49,7 +49,8 @@ export async function readSegment(
   end?: LogAddress,
 ): Promise<void> {
   const segments = await listSegmentAndNext(disk, checksum, base, refuse);
-  if (segments[0]?.base === base && end !== undefined) return readWhole(disk, checksum, segments[0], end, visit, options);
+  if (segments[0]?.base === base && end !== undefined)
+    return readWhole(disk, checksum, segments[0], end, visit, options);
   if (segments.length < 2) throw new LogDamage(segmentPath(base), base, 'no such sealed segment');
   const afterSequence = segments[0].firstSequence - 1;
   const throughSequence = segments[1].firstSequence - 1;

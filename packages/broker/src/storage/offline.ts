@@ -122,7 +122,13 @@ class LogInspection {
     };
   }
 
-  async #inspectSegment(segment: SegmentFile, end: LogAddress, isLast: boolean, followsGap: boolean, beforeGap: boolean): Promise<void> {
+  async #inspectSegment(
+    segment: SegmentFile,
+    end: LogAddress,
+    isLast: boolean,
+    followsGap: boolean,
+    beforeGap: boolean,
+  ): Promise<void> {
     const counts = emptyCounts(segment, !isLast);
     this.#segments.push(counts);
     this.#beginSegment(segment, followsGap);

@@ -6,6 +6,7 @@
  */
 import { readU64 } from '../codec/format.ts';
 import type { BlockLocation, FoundId, LogAddress } from '../ports/mod.ts';
+import { isRelocatedPid, originalPid } from './sidecar-columns.ts';
 import {
   blockRow,
   idRow,
@@ -17,7 +18,6 @@ import {
   type SidecarPlan,
   sidecarPlan,
 } from './sidecar-format.ts';
-import { isRelocatedPid, originalPid } from './sidecar-columns.ts';
 import type { SidecarFile, SidecarPage, SidecarPages } from './sidecar-pages.ts';
 
 /** Where an offset lies as seen from one segment. `absent`: the partition has no block in it, or the file was retired. */
@@ -185,11 +185,7 @@ export class Sidecar {
   }
 
   /** The newest record of the partition with this id in this segment. */
-  async findId(
-    pid: number,
-    hashHigh: number,
-    hashLow: number,
-  ): Promise<FoundId | undefined> {
+  async findId(pid: number, hashHigh: number, hashLow: number): Promise<FoundId | undefined> {
     const fence = lastFence(
       this.idFencePids,
       (i) => this.idFenceHighs[i] < hashHigh || (this.idFenceHighs[i] === hashHigh && this.idFenceLows[i] <= hashLow),
@@ -235,21 +231,26 @@ export class Sidecar {
     };
     for (let from = 0; from < pages; from += pagesPerVisit) {
       if (from > 0) await pause();
-      await this.pages.scan(this.file, firstPage + from, Math.min(pagesPerVisit, pages - from), (view, start, number) => {
-        const row = (number - firstPage) * rowsPerPage;
-        const to = Math.min(rows, row + rowsPerPage);
-        for (let i = row, at = start; i < to; i++, at += rowBytes) {
-          const pid = readU64(view, at + blockRow.pidAt);
-          listed.pid = originalPid(pid);
-          listed.relocated = isRelocatedPid(pid);
-          listed.address = this.base + view.getUint32(at + blockRow.distanceAt, true);
-          listed.length = view.getUint32(at + blockRow.lengthAt, true);
-          listed.firstOffset = readU64(view, at + blockRow.firstOffsetAt);
-          listed.stampUs = readU64(view, at + blockRow.stampAt);
-          listed.count = view.getUint32(at + blockRow.countAt, true);
-          visit(listed);
-        }
-      });
+      await this.pages.scan(
+        this.file,
+        firstPage + from,
+        Math.min(pagesPerVisit, pages - from),
+        (view, start, number) => {
+          const row = (number - firstPage) * rowsPerPage;
+          const to = Math.min(rows, row + rowsPerPage);
+          for (let i = row, at = start; i < to; i++, at += rowBytes) {
+            const pid = readU64(view, at + blockRow.pidAt);
+            listed.pid = originalPid(pid);
+            listed.relocated = isRelocatedPid(pid);
+            listed.address = this.base + view.getUint32(at + blockRow.distanceAt, true);
+            listed.length = view.getUint32(at + blockRow.lengthAt, true);
+            listed.firstOffset = readU64(view, at + blockRow.firstOffsetAt);
+            listed.stampUs = readU64(view, at + blockRow.stampAt);
+            listed.count = view.getUint32(at + blockRow.countAt, true);
+            visit(listed);
+          }
+        },
+      );
     }
   }
 
