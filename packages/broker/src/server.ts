@@ -10,6 +10,7 @@ import { DiskWatermark } from './disk-watermark.ts';
 import { buildHttpServer } from './http/mod.ts';
 import { Shard, type Store } from './runtime/mod.ts';
 import { inspectLog, type LogReport, verifyLog } from './storage/offline.ts';
+import { gapDamage } from './storage/segment-list.ts';
 import { listSidecars } from './storage/sidecar-build.ts';
 import { checkSidecar } from './storage/sidecar-check.ts';
 import { openNewestSnapshot, SnapshotDamage } from './storage/snapshot-file.ts';
@@ -164,7 +165,7 @@ export async function verifyDataFolder(
   const disk = new NodeDisk(resolve(folder));
   const hasher = await createHasher(0, 0);
   const problems: string[] = [];
-  const replay = new StateReplay();
+  const replay = await StateReplay.over(disk, hasher);
   let readable = true;
   const log = await verifyLog(disk, hasher, (header, bytes, view, from, to) => {
     if (!readable) return;
@@ -188,6 +189,8 @@ export async function verifyDataFolder(
     if (!(error instanceof SnapshotDamage)) throw error;
     problems.push(error.message);
   }
+  const missing = gapDamage(log.gaps, (address) => replay.state.reclaimed.before(address));
+  if (missing !== null) problems.push(missing.message);
   for (const base of await listSidecars(disk)) {
     const damage = await checkSidecar(disk, hasher, base);
     if (damage !== undefined) problems.push(damage.message);

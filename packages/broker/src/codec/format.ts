@@ -39,10 +39,12 @@ export const recordType = {
   deadLetterRemoved: 10,
   /** Last record of a cleanly closed log: nothing may be missing before it. */
   closed: 11,
-  /** A block rewritten nearer to the tail by reclaiming: body = block record; its old address follows in the header. */
+  /** A block rewritten nearer to the tail by reclaiming: u64 old address | the block record, with its own header. */
   relocatedBlock: 12,
   subscriptionDeleted: 14,
   partitionPaused: 15,
+  logStart: 13,
+  segmentReclaimed: 18,
 } as const;
 
 /**
@@ -67,6 +69,9 @@ export const block = {
   tableAt: 40,
   rowBytes: 12,
 } as const;
+
+/** Where the block record begins in a relocatedBlock record, and where its old address stands. */
+export const relocated = { fromAddressAt: 8, blockAt: 16 } as const;
 
 /** Bits of a record's flags byte inside a block. */
 export const recordFlag = {

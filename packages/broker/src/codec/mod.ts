@@ -1,6 +1,15 @@
 export { hashAckItems, type ScannedAck, scanAckBody } from './ack-items.ts';
 export { BlockReader, recordBytes } from './block-reader.ts';
-export { block, entryHeader, readU64, recordFlag, recordHeaderBytes, recordType, writeU64 } from './format.ts';
+export {
+  block,
+  entryHeader,
+  readU64,
+  recordFlag,
+  recordHeaderBytes,
+  recordType,
+  relocated,
+  writeU64,
+} from './format.ts';
 export { createHasher, type Hasher } from './hasher.ts';
 export { checkJson, JsonError, JsonScanner } from './json-scanner.ts';
 export { asciiBytes, ByteWriter } from './json-writer.ts';
@@ -14,10 +23,14 @@ export {
   writeCursor,
   writeDeadLetter,
   writeGenesis,
+  writeLogStart,
   writePartition,
   writePartitionPaused,
+  writePartitionsDeleted,
   writeQueue,
   writeQueueDeleted,
+  writeRelocatedBlock,
+  writeSegmentReclaimed,
   writeSubscription,
   writeSubscriptionDeleted,
 } from './records.ts';

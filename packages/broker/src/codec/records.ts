@@ -7,6 +7,8 @@ import {
   CursorRecord,
   type DeadLetterRecord,
   type GenesisRecord,
+  type LogRange,
+  type LogStartRecord,
   type PartitionPausedRecord,
   type PushItems,
   pushHash,
@@ -17,7 +19,7 @@ import {
   type SubscriptionDeletedRecord,
   type SubscriptionRecord,
 } from '../core/mod.ts';
-import { block, readU64, recordFlag, recordHeaderBytes, recordType, writeU64 } from './format.ts';
+import { block, readU64, recordFlag, recordHeaderBytes, recordType, relocated, writeU64 } from './format.ts';
 import type { Hasher } from './hasher.ts';
 
 /** The part of a log draft the writer needs; see ports/log.ts. */
@@ -81,6 +83,78 @@ export function writeSubscriptionDeleted(space: RecordSpace, record: Subscriptio
 
 export function writePartitionPaused(space: RecordSpace, record: PartitionPausedRecord): void {
   writeJson(space, recordType.partitionPaused, record);
+}
+
+export function writeSegmentReclaimed(space: RecordSpace, range: LogRange): void {
+  writeJson(space, recordType.segmentReclaimed, range);
+}
+
+const logStartBytes = recordHeaderBytes + 5 * 8;
+
+/** Layout: header | u64 pid | u64 logStart | u64 records | u64 bytes | u64 keptSinceUs. */
+export function writeLogStart(space: RecordSpace, record: LogStartRecord): void {
+  space.require(logStartBytes);
+  const { view, position: p } = space;
+  header(view, p, logStartBytes, recordType.logStart, 0);
+  writeU64(view, p + 8, record.pid);
+  writeU64(view, p + 16, record.logStart);
+  writeU64(view, p + 24, record.records);
+  writeU64(view, p + 32, record.bytes);
+  writeU64(view, p + 40, record.keptSinceUs);
+  space.position = p + logStartBytes;
+}
+
+/** One object for one record after the other. */
+const logStartRead = { pid: 0, logStart: 0, records: 0, bytes: 0, keptSinceUs: 0 };
+
+function readLogStart(view: DataView, at: number): LogStartRecord {
+  logStartRead.pid = readU64(view, at + 8);
+  logStartRead.logStart = readU64(view, at + 16);
+  logStartRead.records = readU64(view, at + 24);
+  logStartRead.bytes = readU64(view, at + 32);
+  logStartRead.keptSinceUs = readU64(view, at + 40);
+  return logStartRead;
+}
+
+const partitionsDeletedFixedBytes = recordHeaderBytes + 4;
+
+/** Layout: header | u32 queue number | u64 pid of each partition, ascending. */
+export function writePartitionsDeleted(space: RecordSpace, queueNumber: number, pids: readonly number[]): void {
+  const length = partitionsDeletedFixedBytes + pids.length * 8;
+  space.require(length);
+  const { view } = space;
+  let p = space.position;
+  header(view, p, length, recordType.partitionDeleted, 0);
+  view.setUint32(p + recordHeaderBytes, queueNumber, true);
+  p += partitionsDeletedFixedBytes;
+  for (const pid of pids) {
+    writeU64(view, p, pid);
+    p += 8;
+  }
+  space.position = p;
+}
+
+function readPartitionsDeleted(view: DataView, at: number, end: number, handlers: RecordHandlers): void {
+  const pids: number[] = [];
+  for (let p = at + partitionsDeletedFixedBytes; p < end; p += 8) pids.push(readU64(view, p));
+  handlers.partitionsDeleted(view.getUint32(at + recordHeaderBytes, true), pids);
+}
+
+/** Layout: header | u64 address the block was read from | the block record as it was stored. */
+export function writeRelocatedBlock(
+  space: RecordSpace,
+  fromAddress: number,
+  bytes: Uint8Array,
+  at: number,
+  blockLength: number,
+): void {
+  const length = relocated.blockAt + blockLength;
+  space.require(length);
+  const p = space.position;
+  header(space.view, p, length, recordType.relocatedBlock, 0);
+  writeU64(space.view, p + relocated.fromAddressAt, fromAddress);
+  space.bytes.set(bytes.subarray(at, at + blockLength), p + relocated.blockAt);
+  space.position = p + length;
 }
 
 /** Layout: header | u64 pid | u32 queue number | u64 createdAtUs | u32 hash of the name | the name's bytes. */
@@ -361,6 +435,24 @@ export function readRecords(
           at + length,
         );
         break;
+      case recordType.logStart:
+        handlers.logStart(readLogStart(view, at));
+        break;
+      case recordType.relocatedBlock: {
+        const blockAt = at + relocated.blockAt;
+        handlers.relocatedBlock(
+          readU64(view, blockAt + block.pidAt),
+          readU64(view, blockAt + block.firstOffsetAt),
+          readU64(view, at + relocated.fromAddressAt),
+          bytes,
+          view,
+          blockAt,
+        );
+        break;
+      }
+      case recordType.partitionDeleted:
+        readPartitionsDeleted(view, at, at + length, handlers);
+        break;
       case recordType.closed:
         break;
       default:
@@ -395,6 +487,9 @@ function readJson(type: number, bytes: Uint8Array, from: number, to: number, han
       break;
     case recordType.partitionPaused:
       handlers.partitionPaused(value as PartitionPausedRecord);
+      break;
+    case recordType.segmentReclaimed:
+      handlers.segmentReclaimed(value as LogRange);
       break;
     default:
       throw new Error(`the log holds a record of unknown type ${type}: it was written by a newer release`);

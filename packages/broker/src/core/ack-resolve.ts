@@ -66,6 +66,10 @@ function lookUp(context: DecisionContext, items: AckItems, item: number, span: S
   if (items.ends[item] === items.ends[item + 1]) return unresolved;
   const offset = ids.find(span.lane, span.pid, items.hashes[item * 2], items.hashes[item * 2 + 1], 0);
   if (offset === idLookup.missing) return offset;
+  const { partitions } = context.state;
+  const logStart = partitions.logStart[span.lane];
+  // A record that was removed is remembered by its fingerprint.
+  if (offset >= 0 && offset < logStart) return offset;
   if (offset !== idLookup.absent) {
     const view = blocks.open(span.lane, span.pid, offset);
     if (view === undefined) return idLookup.missing;
@@ -75,12 +79,17 @@ function lookUp(context: DecisionContext, items: AckItems, item: number, span: S
   if (!isMessageId(context, items, item, span.pid)) return unresolved;
   const { stampUs, index } = idParts;
   const first = ids.firstFrom(span.lane, span.pid, stampUs);
-  if (first < 0) return first;
+  if (first === idLookup.missing) return first;
+  // Which of the records that were removed it was is not known any more: all of them are over, and so is it.
+  const gone = logStart > 0 ? Math.min(logStart - 1, span.to) : unresolved;
+  if (first < 0) return stampUs <= partitions.lastStampUs[span.lane] ? gone : unresolved;
+  if (first < logStart) return gone;
   const view = blocks.open(span.lane, span.pid, first);
   if (view === undefined) return idLookup.missing;
   const isIt =
     view.stampUs === stampUs && index < view.count && view.hashHigh(index) === 0 && view.hashLow(index) === 0;
-  return isIt ? first + index : unresolved;
+  if (isIt) return first + index;
+  return first === logStart && view.stampUs !== stampUs ? gone : unresolved;
 }
 
 let slots = new Int32Array(64);

@@ -206,11 +206,17 @@ export class Settlement {
     if (record.attemptOffset <= record.committed) this.#forgetAttempts();
   }
 
+  /** What lies before it was removed by the rules of the queue: there is nothing left to keep. */
+  #logStart(): number {
+    const { partitions } = this.#context.state;
+    return partitions.logStart[partitions.findPid(this.record.pid)];
+  }
+
   /** A record the group gives up on: a dead letter, unless the queue wants none for exhausted ones. */
   #give(offset: number, named: Named, error: string): void {
     const { options } = this.#queue;
     const isKept = named.status === ackStatus.dlq || options.deadLetterQueue || options.dlqAfterMaxRetries;
-    if (!isKept) return;
+    if (!isKept || offset < this.#logStart()) return;
     this.#filed ??= [];
     this.#filed.push({ offset, error });
   }

@@ -118,7 +118,8 @@ function planTarget(
   }
   span.lane = lane;
   span.pid = pid;
-  span.from = record.committed + 1;
+  // What was removed under the lease is found by its id alone.
+  span.from = Math.max(record.committed + 1, partitions.logStart[lane]);
   span.to = record.leaseStamp !== 0 ? record.leaseEnd : partitions.nextOffset[lane] - 1;
   const offsets = noOffsets(numbers.count);
   if (!resolve(context, items, numbers, span, offsets)) return 'needs-load';
@@ -138,13 +139,14 @@ function repeatAck(
 ): 'nothing' | 'needs-load' {
   span.lane = lane;
   span.pid = record.pid;
-  span.from = record.memoFrom;
+  const from = record.memoFrom;
+  span.from = Math.max(from, context.state.partitions.logStart[lane]);
   span.to = Math.min(record.memoFrom + record.memoCount - 1, record.committed);
   const offsets = noOffsets(numbers.count);
   if (!resolve(context, items, numbers, span, offsets)) return 'needs-load';
   for (let i = 0; i < numbers.count; i++) {
     const item = numbers.order[numbers.begin + i];
-    if (offsets[i] >= span.from && offsets[i] <= span.to) outcome.leaseReleased[item] = 1;
+    if (offsets[i] >= from && offsets[i] <= span.to) outcome.leaseReleased[item] = 1;
     else outcome.errors[item] = ackError.lease;
   }
   return 'nothing';

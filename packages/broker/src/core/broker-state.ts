@@ -12,10 +12,12 @@ import { DeadLetters } from './dead-letters.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { PartitionTable } from './partition-table.ts';
 import { Queue, Subscription } from './queue.ts';
+import { type LogRange, ReclaimedRanges } from './reclaimed.ts';
 import type {
   CursorRecord,
   DeadLetterRecord,
   GenesisRecord,
+  LogStartRecord,
   PartitionPausedRecord,
   QueueDeletedRecord,
   QueueRecord,
@@ -34,6 +36,14 @@ export interface StateObserver {
   cursorRemoved(row: number): void;
   /** What holds its partitions back (delay, quiet time) is different now. */
   holdsChanged(queue: Queue): void;
+  /** Its oldest appends went. */
+  logStartMoved(queue: Queue, lane: number): void;
+  /** Which of its appends may go, and when, is different now. */
+  expiryChanged(queue: Queue): void;
+  /** Partitions leave their queue, which goes on; positions in `queue.lanes`, ascending. Called before they go. */
+  lanesRemoved(queue: Queue, positions: readonly number[]): void;
+  /** `bytes[at …]` is the copy of a block that was stored before. */
+  blockRelocated(lane: number, bytes: Uint8Array, view: DataView, at: number): void;
   partitionRemoved(lane: number): void;
   queueRemoved(queue: Queue): void;
   /** Its cursors are still there, but mean nothing any more. */
@@ -58,6 +68,8 @@ export class BrokerState implements RecordHandlers {
   readonly queueByNumber = new Map<number, Queue>();
   readonly subscriptions = new Map<number, Subscription>();
   readonly deadLetters = new DeadLetters();
+  /** Parts of the log that were given up. */
+  readonly reclaimed = new ReclaimedRanges();
   nextPid = 1;
   nextQueueNumber = 1;
   nextSubscriptionNumber = 1;
@@ -113,7 +125,9 @@ export class BrokerState implements RecordHandlers {
     const existing = this.queueByNumber.get(record.number);
     if (existing !== undefined) {
       const wasPaused = existing.pausedAtUs !== 0;
-      if (existing.set(record)) this.observer?.holdsChanged(existing);
+      const changed = existing.set(record);
+      if (changed.holds) this.observer?.holdsChanged(existing);
+      if (changed.expiry) this.observer?.expiryChanged(existing);
       if (wasPaused && existing.pausedAtUs === 0) {
         for (const subscription of existing.subscriptions) this.observer?.subscriptionResumed(subscription);
       }
@@ -200,6 +214,9 @@ export class BrokerState implements RecordHandlers {
   #removeLane(lane: number): void {
     for (let row = this.partitions.firstCursor[lane]; row >= 0; ) {
       const next = this.cursors.nextOfLane[row];
+      const subscription = this.subscriptions.get(this.cursors.subscription[row]);
+      if (subscription !== undefined && (this.cursors.flags[row] & cursorBit.placed) !== 0)
+        subscription.placedCursors--;
       this.observer?.cursorRemoved(row);
       this.cursors.remove(row);
       row = next;
@@ -256,6 +273,8 @@ export class BrokerState implements RecordHandlers {
     assert(firstOffset === partitions.nextOffset[lane], 'offsets are consecutive');
     const previousStampUs = partitions.lastStampUs[lane];
     assert(stampUs > previousStampUs, 'stamps of a partition rise');
+    // The first append that is kept, after all before it went.
+    if (partitions.logStart[lane] === firstOffset && firstOffset > 0) partitions.keptSinceUs[lane] = stampUs;
     partitions.nextOffset[lane] = firstOffset + count;
     partitions.lastStampUs[lane] = stampUs;
     partitions.retainedBytes[lane] += length;
@@ -271,7 +290,10 @@ export class BrokerState implements RecordHandlers {
         subscription.placedPending += count;
         subscription.placedRecords += count;
         if (wasEmpty) subscription.placedFilled++;
-        if (cursors.committed[row] === firstOffset - 1) subscription.placedBehind++;
+        // What was removed is behind it as well as what was settled.
+        if (Math.max(cursors.committed[row], partitions.logStart[lane] - 1) === firstOffset - 1) {
+          subscription.placedBehind++;
+        }
       } else if (
         subscription.registered &&
         subscription.mode !== 'all' &&
@@ -350,16 +372,19 @@ export class BrokerState implements RecordHandlers {
     const next = partitions.nextOffset[lane];
     assert(record.committed < next, 'a position does not pass the last record');
     assert(record.leaseStamp === 0 || record.leaseEnd < next, 'a lease does not pass the last record');
+    // What is gone is not pending: a position below the start of the log counts as one just before it.
+    const gone = partitions.logStart[lane] - 1;
+    const position = Math.max(record.committed, gone);
     if ((cursors.flags[row] & cursorBit.placed) !== 0) {
-      subscription.placedPending -= record.committed - cursors.committed[row];
-      if (cursors.committed[row] < next - 1) subscription.placedBehind--;
+      subscription.placedPending -= position - Math.max(cursors.committed[row], gone);
+      if (Math.max(cursors.committed[row], gone) < next - 1) subscription.placedBehind--;
     } else {
-      subscription.placedPending += next - 1 - record.committed;
-      subscription.placedRecords += next - partitions.logStart[lane];
+      subscription.placedPending += next - 1 - position;
+      subscription.placedRecords += next - 1 - gone;
       subscription.placedCursors++;
       if (next > partitions.logStart[lane]) subscription.placedFilled++;
     }
-    if (record.committed < next - 1) subscription.placedBehind++;
+    if (position < next - 1) subscription.placedBehind++;
     subscription.consumed += record.consumed;
     cursors.write(row, record);
     this.#seen(record.leaseStamp);
@@ -376,6 +401,88 @@ export class BrokerState implements RecordHandlers {
     this.deadLetters.add(record);
     this.#seen(record.stampUs);
     this.#mix(record.offset);
+  }
+
+  logStart({ pid, logStart, records, bytes, keptSinceUs }: LogStartRecord): void {
+    const { partitions, cursors } = this;
+    const lane = this.laneOf(pid);
+    assert(lane >= 0, 'only a known partition loses records');
+    const before = partitions.logStart[lane];
+    assert(logStart - before === records && records > 0, 'the start of a partition moves over what goes');
+    assert(logStart <= partitions.nextOffset[lane], 'the start of a partition does not pass its end');
+    assert(bytes <= partitions.retainedBytes[lane], 'no more goes than is there');
+    const queue = this.queueOfLane(lane);
+    partitions.logStart[lane] = logStart;
+    partitions.keptSinceUs[lane] = keptSinceUs;
+    partitions.retainedBytes[lane] -= bytes;
+    queue.retainedRecords -= records;
+    queue.retainedBytes -= bytes;
+    const last = partitions.nextOffset[lane] - 1;
+    const isEmptied = logStart > last;
+    if (isEmptied) queue.filledLanes--;
+    for (let row = partitions.firstCursor[lane]; row >= 0; row = cursors.nextOfLane[row]) {
+      if ((cursors.flags[row] & cursorBit.placed) === 0) continue;
+      const subscription = this.subscriptions.get(cursors.subscription[row]);
+      // Rows of deleted groups are given back later.
+      if (subscription === undefined) continue;
+      const position = Math.max(cursors.committed[row], before - 1);
+      const missed = Math.max(0, logStart - 1 - position);
+      if (isEmptied) subscription.placedFilled--;
+      if (position < last && isEmptied) subscription.placedBehind--;
+      subscription.placedRecords -= records;
+      subscription.placedPending -= missed;
+      subscription.missed += missed;
+    }
+    this.#mix(logStart);
+    this.#mix(queue.retainedRecords);
+    this.observer?.logStartMoved(queue, lane);
+  }
+
+  partitionsDeleted(queueNumber: number, pids: readonly number[]): void {
+    const queue = this.queueByNumber.get(queueNumber);
+    assert(queue !== undefined, 'partitions of a known queue are deleted');
+    const positions = pids.map((pid) => this.#positionOf(queue, pid));
+    const lanes = positions.map((position) => queue.lanes[position]);
+    for (const lane of lanes) assert(this.partitions.isEmpty(lane), 'a partition that is deleted is empty');
+    this.observer?.lanesRemoved(queue, positions);
+    queue.removeLanes(positions);
+    for (const lane of lanes) {
+      this.#mix(this.partitions.nextOffset[lane]);
+      this.#removeLane(lane);
+    }
+    this.#mix(queue.laneCount);
+  }
+
+  /** Where in `queue.lanes` the partition stands: they are in the order of their pids. */
+  #positionOf(queue: Queue, pid: number): number {
+    let low = 0;
+    let high = queue.laneCount;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.partitions.pid[queue.lanes[middle]] < pid) low = middle + 1;
+      else high = middle;
+    }
+    assert(low < queue.laneCount && this.partitions.pid[queue.lanes[low]] === pid, 'a known partition is deleted');
+    return low;
+  }
+
+  relocatedBlock(
+    pid: number,
+    firstOffset: number,
+    _fromAddress: number,
+    bytes: Uint8Array,
+    view: DataView,
+    at: number,
+  ): void {
+    const lane = this.laneOf(pid);
+    assert(lane >= 0 && firstOffset < this.partitions.nextOffset[lane], 'a block that was stored is relocated');
+    this.#mix(firstOffset);
+    this.observer?.blockRelocated(lane, bytes, view, at);
+  }
+
+  segmentReclaimed(range: LogRange): void {
+    this.reclaimed.add(range);
+    this.#mix(range.end);
   }
 
   /** A cursor row whose position is not known yet. Not a change of state by itself: it means the same as no row. */

@@ -14,6 +14,7 @@ export {
   nameRefusal,
   needsLoad,
 } from './decision.ts';
+export { Expiry } from './expiry.ts';
 export {
   decideDeleteGroup,
   decidePauseGroup,
@@ -50,11 +51,13 @@ export {
 export { decidePop, handBack, type MissingRow, type PopCommand, type PopDecision, type PopTarget } from './pop.ts';
 export { PushDecider } from './push.ts';
 export { defaultGroup, type Queue, type Subscription } from './queue.ts';
+export { type LogRange, ReclaimedRanges } from './reclaimed.ts';
 export {
   CursorRecord,
   type DeadLetterRecord,
   type GenesisRecord,
   type Journal,
+  type LogStartRecord,
   type PartitionPausedRecord,
   type QueueDeletedRecord,
   type QueueRecord,
@@ -63,5 +66,17 @@ export {
   type SubscriptionMode,
   type SubscriptionRecord,
 } from './records.ts';
+export {
+  decideCleanup,
+  decideTrim,
+  decideTrimWhole,
+  type ExpiryRule,
+  expiryRule,
+  isAbandoned,
+  isExpired,
+  isLive,
+  isWhollyExpired,
+  type Trim,
+} from './retention.ts';
 export { type BlockPlaces, type ReadyListener, Schedule } from './schedule.ts';
 export { StateLoader, type StatePiece, saveState, stateFormat } from './state-snapshot.ts';

@@ -412,7 +412,7 @@ function beginRun(next: number): void {
 function collect(context: DecisionContext, queue: Queue, lane: number, last: number, claims: Claims): void {
   const { blocks, nowUs, state } = context;
   const pid = state.partitions.pid[lane];
-  const expiredBeforeUs = queue.ttlUs > 0 ? nowUs - queue.ttlUs : 0;
+  const expiredBeforeUs = queue.lifetimeUs > 0 ? nowUs - queue.lifetimeUs : 0;
   const visibleUntilUs = queue.delayUs > 0 ? nowUs - queue.delayUs : Number.POSITIVE_INFINITY;
   while (run.next <= last && run.count < claims.budget) {
     const view = blocks.open(lane, pid, run.next);
@@ -452,7 +452,7 @@ function findNewest(context: DecisionContext, queue: Queue, lane: number, last: 
       run.missingAt = at;
       return;
     }
-    if (queue.ttlUs > 0 && view.stampUs < nowUs - queue.ttlUs) {
+    if (queue.lifetimeUs > 0 && view.stampUs < nowUs - queue.lifetimeUs) {
       // All before it are older.
       run.expiredThrough = at;
       run.next = at + 1;

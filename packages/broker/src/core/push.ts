@@ -236,6 +236,12 @@ export class PushDecider {
     const low = items.hashes[h + pushHash.idLow];
     let offset = ids.find(lane, pid, high, low, sinceUs);
     if (offset === idLookup.missing) return offset;
+    const logStart = state.partitions.logStart[lane];
+    if (offset >= 0 && offset < logStart) {
+      // The record was removed, and its id with it: the fingerprint alone remembers, until the window is over.
+      fillDuplicate(outcome, item, offset, pid, ids.found.stampUs, ids.found.index);
+      return offset;
+    }
     let view = offset === idLookup.absent ? undefined : context.blocks.open(lane, pid, offset);
     if (offset !== idLookup.absent) {
       if (view === undefined) return idLookup.missing;
@@ -250,6 +256,7 @@ export class PushDecider {
       if (!isOurs) return idLookup.absent;
       const first = ids.firstFrom(lane, pid, parts.stampUs);
       if (first < 0) return first;
+      if (first < logStart) return idLookup.absent;
       view = context.blocks.open(lane, pid, first);
       if (view === undefined) return idLookup.missing;
       if (view.stampUs !== parts.stampUs) return idLookup.absent;
@@ -259,11 +266,7 @@ export class PushDecider {
       offset = first + parts.index;
     }
     if (view === undefined) return idLookup.missing;
-    outcome.statuses[item] = itemStatus.duplicate;
-    outcome.offsets[item] = offset;
-    outcome.pids[item] = pid;
-    outcome.stamps[item] = view.stampUs;
-    outcome.indexes[item] = offset - view.firstOffset;
+    fillDuplicate(outcome, item, offset, pid, view.stampUs, offset - view.firstOffset);
     return offset;
   }
 
@@ -357,6 +360,22 @@ export class PushDecider {
       outcome.indexes[item] = outcome.indexes[first];
     }
   }
+}
+
+/** The item is known: it is answered with what the record that came first got. */
+function fillDuplicate(
+  outcome: PushOutcome,
+  item: number,
+  offset: number,
+  pid: number,
+  stampUs: number,
+  index: number,
+): void {
+  outcome.statuses[item] = itemStatus.duplicate;
+  outcome.offsets[item] = offset;
+  outcome.pids[item] = pid;
+  outcome.stamps[item] = stampUs;
+  outcome.indexes[item] = index;
 }
 
 /** True when the record has exactly these bytes for its transactionId. */

@@ -48,8 +48,12 @@ export class Queue {
   windowUs = 0;
   delayUs = 0;
   dedupUs = 0;
-  ttlUs = 0;
+  /** Records older than this are not delivered: ttl, or one of the two ages below. */
+  lifetimeUs = 0;
   retryDelayUs = 0;
+  /** Appends older than this go, consumed or not; those older than `completedUs` once every group consumed them. */
+  ageUs = 0;
+  completedUs = 0;
   /** True when time alone can hold a partition of this queue back. */
   holds = false;
 
@@ -63,9 +67,9 @@ export class Queue {
     this.set(record);
   }
 
-  /** True when what holds partitions back has changed. */
-  set(record: QueueRecord): boolean {
-    const { windowUs, delayUs } = this;
+  /** Which of its rules for partitions are different now: what holds them back, or what removes their records. */
+  set(record: QueueRecord): { holds: boolean; expiry: boolean } {
+    const { windowUs, delayUs, ageUs, completedUs } = this;
     if (record.pausedAtUs !== undefined) this.pausedAtUs = record.pausedAtUs;
     this.namespace = record.namespace;
     this.task = record.task;
@@ -75,10 +79,29 @@ export class Queue {
     this.delayUs = options.delayedProcessing * usPerSecond;
     this.dedupUs = options.dedupWindowSeconds * usPerSecond;
     // These two are stored without effect by the contract: only a value that differs from the default was meant.
-    this.ttlUs = options.ttl === queueOptionTable.ttl.default ? 0 : options.ttl * usPerSecond;
+    const ttlUs = options.ttl === queueOptionTable.ttl.default ? 0 : options.ttl * usPerSecond;
     this.retryDelayUs = options.retryDelay === queueOptionTable.retryDelay.default ? 0 : options.retryDelay * usPerMs;
     this.holds = this.windowUs > 0 || this.delayUs > 0;
-    return windowUs !== this.windowUs || delayUs !== this.delayUs;
+    const retentionUs = options.retentionEnabled ? options.retentionSeconds * usPerSecond : 0;
+    this.ageUs = shorter(retentionUs, options.maxWaitTimeSeconds * usPerSecond);
+    this.completedUs = options.retentionEnabled ? options.completedRetentionSeconds * usPerSecond : 0;
+    this.lifetimeUs = shorter(ttlUs, this.ageUs);
+    return {
+      holds: windowUs !== this.windowUs || delayUs !== this.delayUs,
+      expiry: ageUs !== this.ageUs || completedUs !== this.completedUs,
+    };
+  }
+
+  /** Takes lanes out that are at these positions, ascending; the others keep their order. */
+  removeLanes(positions: readonly number[]): void {
+    const { lanes } = this;
+    let kept = positions[0];
+    positions.forEach((position, i) => {
+      const until = positions[i + 1] ?? this.laneCount;
+      lanes.copyWithin(kept, position + 1, until);
+      kept += until - position - 1;
+    });
+    this.laneCount = kept;
   }
 
   record(): QueueRecord {
@@ -111,6 +134,11 @@ export class Queue {
   }
 }
 
+/** The shorter of two times of which 0 means never. */
+function shorter(a: number, b: number): number {
+  return a === 0 || b === 0 ? a + b : Math.min(a, b);
+}
+
 /** One group on one queue. */
 export class Subscription {
   readonly number: number;
@@ -135,6 +163,8 @@ export class Subscription {
   /** Of the schedule, derived: partitions under a live lease, and when a pop last looked for work. */
   leasedPartitions = 0;
   lastPopUs = 0;
+  /** Records that were removed before the group had settled them, since this state was made. */
+  missed = 0;
 
   constructor(queue: Queue, record: SubscriptionRecord) {
     this.number = record.number;

@@ -5,6 +5,7 @@
 import type { QueueOptions } from '@lanemq/protocol';
 import type { PushItems } from './commands.ts';
 import type { BrokerIdentity } from './ids.ts';
+import type { LogRange } from './reclaimed.ts';
 
 /** First record of a log: the numbers drawn once for the data folder. */
 export interface GenesisRecord extends BrokerIdentity {
@@ -106,6 +107,18 @@ export class CursorRecord {
   batchDone = false;
 }
 
+/** The oldest appends of a partition are gone. One mutable object is reused when it is read. */
+export interface LogStartRecord {
+  readonly pid: number;
+  /** Offset of the first record that is kept; the next offset when none is. */
+  readonly logStart: number;
+  /** What went, in records and in bytes of their blocks. */
+  readonly records: number;
+  readonly bytes: number;
+  /** Stamp of the first append that is kept; 0 when none is. */
+  readonly keptSinceUs: number;
+}
+
 /** What reads the records of an entry. Byte ranges are valid only during the call. */
 export interface RecordHandlers {
   genesis(record: GenesisRecord): void;
@@ -136,6 +149,19 @@ export interface RecordHandlers {
   deadLetter(record: DeadLetterRecord): void;
   subscriptionDeleted(record: SubscriptionDeletedRecord): void;
   partitionPaused(record: PartitionPausedRecord): void;
+  logStart(record: LogStartRecord): void;
+  /** Partitions of one queue, ascending by pid. */
+  partitionsDeleted(queueNumber: number, pids: readonly number[]): void;
+  /** As `block`, for a copy of a block that was stored before; it came from `fromAddress`. */
+  relocatedBlock(
+    pid: number,
+    firstOffset: number,
+    fromAddress: number,
+    bytes: Uint8Array,
+    view: DataView,
+    at: number,
+  ): void;
+  segmentReclaimed(range: LogRange): void;
 }
 
 /**
@@ -170,4 +196,9 @@ export interface Journal {
   deadLetter(record: DeadLetterRecord): void;
   subscriptionDeleted(record: SubscriptionDeletedRecord): void;
   partitionPaused(record: PartitionPausedRecord): void;
+  logStart(record: LogStartRecord): void;
+  partitionsDeleted(queueNumber: number, pids: readonly number[]): void;
+  /** Stores the block record `bytes[at, at + length)` once more, nearer to the tail. */
+  relocatedBlock(fromAddress: number, bytes: Uint8Array, at: number, length: number): void;
+  segmentReclaimed(range: LogRange): void;
 }

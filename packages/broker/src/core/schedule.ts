@@ -23,6 +23,7 @@
 import type { BrokerState, StateObserver } from './broker-state.ts';
 import { type CursorTable, cursorBit } from './cursor-table.ts';
 import { Deadlines } from './deadlines.ts';
+import { Expiry } from './expiry.ts';
 import type { PartitionTable } from './partition-table.ts';
 import type { Queue, Subscription } from './queue.ts';
 
@@ -121,6 +122,8 @@ export interface BlockPlaces {
   /** Stamp of the block that holds `offset`; 0 when it is not known without the disk. */
   stampOf(lane: number, pid: number, offset: number): number;
   blockAppended(queue: Queue, lane: number, bytes: Uint8Array, view: DataView, at: number): void;
+  /** A copy of a block that was stored before. */
+  blockRelocated(lane: number, bytes: Uint8Array, view: DataView, at: number): void;
   partitionRemoved(lane: number): void;
 }
 
@@ -145,18 +148,22 @@ export class Schedule implements StateObserver {
   readonly #places: BlockPlaces;
   readonly #listener: ReadyListener;
   readonly deadlines: Deadlines;
+  /** Partitions by the moment at which something of them may have to go. */
+  readonly expiry: Expiry;
   readonly #rings = new Map<number, ReadyRing>();
   /** Broker time of the command that is being applied. */
   nowUs = 0;
   leasedCount = 0;
 
-  constructor(state: BrokerState, places: BlockPlaces, listener: ReadyListener) {
+  /** @param cleanupUs how long an empty partition stays; 0 = for ever. */
+  constructor(state: BrokerState, places: BlockPlaces, listener: ReadyListener, cleanupUs = 0) {
     this.#state = state;
     this.#cursors = state.cursors;
     this.#partitions = state.partitions;
     this.#places = places;
     this.#listener = listener;
     this.deadlines = new Deadlines(state.cursors);
+    this.expiry = new Expiry(state, cleanupUs);
   }
 
   /** Builds everything from the state, as after a restart. */
@@ -165,6 +172,7 @@ export class Schedule implements StateObserver {
     for (let row = 0; row < this.#cursors.rowLimit; row++) {
       if (this.#cursors.subscription[row] >= 0 && this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
     }
+    this.expiry.rebuild();
   }
 
   #ring(subscription: number): ReadyRing {
@@ -367,6 +375,7 @@ export class Schedule implements StateObserver {
 
   blockAppended(queue: Queue, lane: number, bytes: Uint8Array, view: DataView, at: number): void {
     this.#places.blockAppended(queue, lane, bytes, view, at);
+    this.expiry.appended(queue, lane);
     const first = this.#partitions.firstCursor[lane];
     for (const subscription of queue.subscriptions) {
       const row = this.#cursors.find(first, subscription.number);
@@ -422,6 +431,7 @@ export class Schedule implements StateObserver {
   }
 
   cursorChanged(row: number): void {
+    this.expiry.cursorMoved(this.#cursors.lane[row]);
     this.evaluate(row);
   }
 
@@ -433,6 +443,7 @@ export class Schedule implements StateObserver {
     }
     this.deadlines.clear(row);
     this.#cursors.readiness[row] = readiness.idle;
+    this.expiry.cursorMoved(this.#cursors.lane[row]);
   }
 
   holdsChanged(queue: Queue): void {
@@ -445,11 +456,39 @@ export class Schedule implements StateObserver {
     }
   }
 
+  logStartMoved(queue: Queue, lane: number): void {
+    this.expiry.file(queue, lane);
+    // A group that stood in what went goes on with what is kept, or has nothing left to get.
+    for (let row = this.#partitions.firstCursor[lane]; row >= 0; row = this.#cursors.nextOfLane[row]) {
+      const condition = this.#cursors.readiness[row];
+      if (condition === readiness.ready || condition === readiness.held) this.evaluate(row);
+    }
+  }
+
+  expiryChanged(queue: Queue): void {
+    this.expiry.queueChanged(queue);
+  }
+
+  lanesRemoved(queue: Queue, positions: readonly number[]): void {
+    this.expiry.lanesRemoved(queue, positions);
+    for (const subscription of queue.subscriptions) {
+      const ring = this.#ring(subscription.number);
+      const { backfillAt } = ring;
+      ring.backfillAt = backfillAt - positions.filter((position) => position < backfillAt).length;
+    }
+  }
+
+  blockRelocated(lane: number, bytes: Uint8Array, view: DataView, at: number): void {
+    this.#places.blockRelocated(lane, bytes, view, at);
+  }
+
   partitionRemoved(lane: number): void {
+    this.expiry.laneRemoved(lane);
     this.#places.partitionRemoved(lane);
   }
 
   queueRemoved(queue: Queue): void {
+    this.expiry.queueRemoved(queue);
     for (const subscription of queue.subscriptions) this.#rings.delete(subscription.number);
     this.#listener.queueRemoved(queue);
   }

@@ -16,12 +16,15 @@
  *                   | u32 attemptCount | f64 heldUntilUs
  *   dead-letters    JSON array of dead letter records
  *   paused          JSON array of {pid, pausedAtUs}, by pid
+ *   kept-since      rows, of partitions that lost records and hold some: f64 pid | f64 stamp of the first append kept
+ *   reclaimed       JSON array of {base, end}: ranges of the log that were given up, ascending
  */
 import { assert } from './assert.ts';
 import { BrokerState } from './broker-state.ts';
 import { cursorBit } from './cursor-table.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { Queue, Subscription } from './queue.ts';
+import type { LogRange } from './reclaimed.ts';
 import {
   CursorRecord,
   type DeadLetterRecord,
@@ -85,6 +88,8 @@ export function* saveState(state: BrokerState): Generator<StatePiece> {
   yield* cursorPieces(state, queues);
   yield* jsonPieces('dead-letters', state.deadLetters.all());
   yield* jsonPieces('paused', pausedRows(state));
+  yield* keptSincePieces(state, queues);
+  yield* jsonPieces('reclaimed', state.reclaimed.all());
 }
 
 /** Paused partitions; those of deleted queues mean nothing. */
@@ -137,6 +142,22 @@ function* partitionPieces(state: BrokerState, queues: readonly Queue[]): Generat
     }
   }
   if (p > 0) yield { name: 'partitions', bytes: bytes.subarray(0, p) };
+}
+
+function* keptSincePieces(state: BrokerState, queues: readonly Queue[]): Generator<StatePiece> {
+  const { partitions } = state;
+  let values: number[] = [];
+  for (const queue of queues) {
+    for (let i = 0; i < queue.laneCount; i++) {
+      const lane = queue.lanes[i];
+      if (partitions.logStart[lane] === 0 || partitions.isEmpty(lane)) continue;
+      values.push(partitions.pid[lane], partitions.keptSinceUs[lane]);
+      if (values.length * 8 < pieceBytes) continue;
+      yield { name: 'kept-since', bytes: new Uint8Array(Float64Array.from(values).buffer) };
+      values = [];
+    }
+  }
+  if (values.length > 0) yield { name: 'kept-since', bytes: new Uint8Array(Float64Array.from(values).buffer) };
 }
 
 function* cursorPieces(state: BrokerState, queues: readonly Queue[]): Generator<StatePiece> {
@@ -236,6 +257,12 @@ export class StateLoader {
           this.state.pausedPartitions.set(row.pid, row.pausedAtUs);
         }
         break;
+      case 'kept-since':
+        this.#keptSince(piece.bytes);
+        break;
+      case 'reclaimed':
+        for (const range of JSON.parse(textDecoder.decode(piece.bytes)) as LogRange[]) this.state.reclaimed.add(range);
+        break;
       default:
         throw new Error(`a snapshot with a section ${piece.name} was written by a newer release`);
     }
@@ -309,6 +336,16 @@ export class StateLoader {
     }
   }
 
+  #keptSince(bytes: Uint8Array): void {
+    const { partitions } = this.state;
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    for (let p = 0; p < bytes.length; p += 16) {
+      const lane = partitions.findPid(view.getFloat64(p, true));
+      assert(lane >= 0, 'a partition that lost records is known');
+      partitions.keptSinceUs[lane] = view.getFloat64(p + 8, true);
+    }
+  }
+
   #cursors(bytes: Uint8Array): void {
     const { partitions, cursors, subscriptions } = this.state;
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -326,11 +363,12 @@ export class StateLoader {
       cursors.flags[row] = flags & ~claimFollows;
       cursors.totalConsumed[row] = record.consumed;
       cursors.batchesConsumed[row] = batches;
-      subscription.placedPending += partitions.nextOffset[lane] - 1 - record.committed;
+      const gone = partitions.logStart[lane] - 1;
+      subscription.placedPending += partitions.nextOffset[lane] - 1 - Math.max(record.committed, gone);
       subscription.placedRecords += partitions.nextOffset[lane] - partitions.logStart[lane];
       subscription.placedCursors++;
       if (partitions.nextOffset[lane] > partitions.logStart[lane]) subscription.placedFilled++;
-      if (record.committed < partitions.nextOffset[lane] - 1) subscription.placedBehind++;
+      if (Math.max(record.committed, gone) < partitions.nextOffset[lane] - 1) subscription.placedBehind++;
     }
   }
 }

@@ -18,7 +18,7 @@ import type { Disk, EntryDraft, Log, LogAddress, ResidentBytes, Scheduler } from
 import { ColdReads } from '../storage/cold-reads.ts';
 import type { EntryVisitor } from '../storage/entry-scanner.ts';
 import type { Checksum } from '../storage/log-checksum.ts';
-import { LogDamage } from '../storage/log-damage.ts';
+import { LogDamage, type LogGap } from '../storage/log-damage.ts';
 import {
   closedRecordBytes,
   type EntryFacts,
@@ -30,7 +30,13 @@ import {
 import { type LogOptions, logOptions } from '../storage/log-options.ts';
 import { readLog } from '../storage/log-reader.ts';
 import { type LogRecovery, type RecoveredLog, recoverLog } from '../storage/log-recovery.ts';
-import { type SegmentRange, segmentFolder, segmentHeader, writeSegmentHeader } from '../storage/segment-format.ts';
+import {
+  type SegmentRange,
+  segmentFolder,
+  segmentHeader,
+  segmentPath,
+  writeSegmentHeader,
+} from '../storage/segment-format.ts';
 import { SegmentWriter } from '../storage/segment-writer.ts';
 import { TailMemory } from '../storage/tail-memory.ts';
 
@@ -236,6 +242,29 @@ export class SoloLog implements Log {
   /** All segments, in order of address. */
   segments(): SegmentRange[] {
     return this.#segments.map((segment) => ({ ...segment }));
+  }
+
+  /** Sealed segments before a part that was reclaimed end where that begins, which no file says. */
+  noteReclaimed(reclaimedBefore: (address: LogAddress) => LogGap | undefined): void {
+    for (let i = 0; i + 1 < this.#segments.length; i++) {
+      const segment = this.#segments[i];
+      const range = reclaimedBefore(segment.end);
+      if (range !== undefined && range.base > segment.base) segment.end = range.base;
+    }
+  }
+
+  /**
+   * Removes the file of a sealed segment, which nobody may need any more. Reads of it that still run, and all that come
+   * later, reject.
+   */
+  async removeSegment(base: LogAddress): Promise<void> {
+    const index = this.#segments.findIndex((segment) => segment.base === base);
+    if (index < 0 || index >= this.#writing) throw new Error(`there is no sealed segment at ${base}`);
+    const [segment] = this.#segments.splice(index, 1);
+    this.#writing--;
+    await this.#cold.forget(segment);
+    await this.#disk.remove(segmentPath(base));
+    await this.#disk.syncFolder(segmentFolder);
   }
 
   stats(): SoloLogStats {

@@ -23,7 +23,12 @@ export async function readDeadLetters(
     if (lane < 0 || queue === undefined) continue;
     // Both are read before waiting: the queue can be deleted meanwhile.
     const partition = utf8Text(state.partitions.nameBytes(lane));
-    const block = await access.readBlock(lane, row.pid, row.offset);
+    const block = await access.readBlock(lane, row.pid, row.offset).catch((error: unknown) => {
+      // With its queue, the block may have gone while it was looked for.
+      if (state.laneOf(row.pid) === lane) throw error;
+      return null;
+    });
+    if (block === null) continue;
     views.push(viewOf(state, cipher, row, queue.name, partition, block));
     bytes += block.payloadEnd - block.payloadStart;
   }

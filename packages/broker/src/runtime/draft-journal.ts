@@ -9,10 +9,14 @@ import {
   writeCursor,
   writeDeadLetter,
   writeGenesis,
+  writeLogStart,
   writePartition,
   writePartitionPaused,
+  writePartitionsDeleted,
   writeQueue,
   writeQueueDeleted,
+  writeRelocatedBlock,
+  writeSegmentReclaimed,
   writeSubscription,
   writeSubscriptionDeleted,
 } from '../codec/mod.ts';
@@ -22,6 +26,8 @@ import type {
   DeadLetterRecord,
   GenesisRecord,
   Journal,
+  LogRange,
+  LogStartRecord,
   PartitionPausedRecord,
   PushItems,
   QueueDeletedRecord,
@@ -136,6 +142,30 @@ export class DraftJournal implements Journal {
   partitionPaused(record: PartitionPausedRecord): void {
     const address = this.#begin();
     writePartitionPaused(this.#draft, record);
+    this.#apply(address);
+  }
+
+  logStart(record: LogStartRecord): void {
+    const address = this.#begin();
+    writeLogStart(this.#draft, record);
+    this.#apply(address);
+  }
+
+  partitionsDeleted(queueNumber: number, pids: readonly number[]): void {
+    const address = this.#begin();
+    writePartitionsDeleted(this.#draft, queueNumber, pids);
+    this.#apply(address);
+  }
+
+  relocatedBlock(fromAddress: number, bytes: Uint8Array, at: number, length: number): void {
+    const address = this.#begin();
+    writeRelocatedBlock(this.#draft, fromAddress, bytes, at, length);
+    this.#apply(address);
+  }
+
+  segmentReclaimed(range: LogRange): void {
+    const address = this.#begin();
+    writeSegmentReclaimed(this.#draft, range);
     this.#apply(address);
   }
 }

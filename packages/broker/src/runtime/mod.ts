@@ -18,6 +18,7 @@ export type {
   RowsReply,
   SeekOutcome,
 } from './group-engine.ts';
+export type { HousekeepingOptions } from './housekeeping.ts';
 export { queueId } from './queue-views.ts';
 export { Shard, type ShardHost, type ShardOptions } from './shard.ts';
 export type { Store } from './store.ts';

@@ -40,11 +40,18 @@ export function leasedRecords(state: BrokerState, schedule: Schedule): Map<numbe
   const { cursors } = state;
   schedule.deadlines.forEach((row) => {
     if (!cursors.hasLiveLease(row, schedule.nowUs)) return;
-    const count = cursors.leaseEnd[cursors.claim[row]] - cursors.committed[row];
+    const count = leasedIn(state, row);
     const subscription = cursors.subscription[row];
     leased.set(subscription, (leased.get(subscription) ?? 0) + count);
   });
   return leased;
+}
+
+/** Records under the lease of a row that are still there. */
+function leasedIn(state: BrokerState, row: number): number {
+  const { cursors, partitions } = state;
+  const before = Math.max(cursors.committed[row], partitions.logStart[cursors.lane[row]] - 1);
+  return Math.max(0, cursors.leaseEnd[cursors.claim[row]] - before);
 }
 
 function countsOf(total: number, unsettled: number, processing: number, deadLetter: number): MessageCounts {
@@ -122,14 +129,13 @@ function describePartition(
   const committed = Math.max(worst < 0 ? -1 : worstCommitted, partitions.logStart[lane] - 1);
   const unsettled = partitions.nextOffset[lane] - 1 - committed;
   const isLeased = worst >= 0 && cursors.hasLiveLease(worst, schedule.nowUs);
-  const processing = isLeased ? cursors.leaseEnd[cursors.claim[worst]] - cursors.committed[worst] : 0;
+  const processing = isLeased ? leasedIn(state, worst) : 0;
   return {
     id: partitionId(state, lane),
     pid: partitions.pid[lane],
     name: utf8Text(partitions.nameBytes(lane)),
     createdAtUs: partitions.createdAtUs[lane],
-    // A partition comes into being with its first append, and nothing is removed from its start yet.
-    firstWriteAtUs: total > 0 ? partitions.createdAtUs[lane] : 0,
+    firstWriteAtUs: partitions.oldestStampUs(lane),
     lastWriteAtUs: partitions.lastStampUs[lane],
     counts: countsOf(total, unsettled, processing, deadByPid.get(partitions.pid[lane]) ?? 0),
     totalConsumed: worst < 0 ? 0 : cursors.totalConsumed[worst],

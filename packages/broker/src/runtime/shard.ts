@@ -39,13 +39,14 @@ import { encryptItems } from './encrypt-items.ts';
 import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopRequest, Reply } from './engine.ts';
 import type { GroupHost } from './group-host.ts';
 import { GroupOperations } from './group-operations.ts';
+import { Housekeeping, type HousekeepingOptions, housekeepingDefaults } from './housekeeping.ts';
 import { isRefusal, type Operation, refusals, SimpleOperation } from './operations.ts';
 import type { PopHost } from './pop-host.ts';
 import { HandBackOperation, PopOperation } from './pop-operation.ts';
 import { describeQueue, leasedRecords, summarize } from './queue-views.ts';
 import { SnapshotKeeper } from './snapshot-keeper.ts';
 import type { Store } from './store.ts';
-import { FetchedFacts, StoreAccess, StoreDamage } from './store-access.ts';
+import { FetchedFacts, type Need, StoreAccess, StoreDamage } from './store-access.ts';
 import { utf8Length } from './text.ts';
 import type { DeadLetterPage, QueueDetail, QueueSummary } from './views.ts';
 import { Waiters } from './waiters.ts';
@@ -54,6 +55,7 @@ export interface ShardOptions {
   /** Log bytes after which a snapshot is taken; more when the last snapshot was larger. */
   readonly snapshotLogBytes: number;
   readonly parkedPopsMax: number;
+  readonly housekeeping?: Partial<HousekeepingOptions>;
 }
 
 export interface ShardHost {
@@ -136,6 +138,7 @@ export class Shard implements Engine, PopHost, GroupHost {
   #cancelDeadline: (() => void) | null = null;
   #deadlineArmedUs = Number.POSITIVE_INFINITY;
   #snapshots!: SnapshotKeeper;
+  #housekeeping!: Housekeeping;
   readonly #counters: Counters = {
     turns: 0,
     entries: 0,
@@ -163,7 +166,8 @@ export class Shard implements Engine, PopHost, GroupHost {
     this.waiters = new Waiters(state);
     this.#access = new StoreAccess(log, store.index, store.hasher);
     this.#journal = new DraftJournal(log.draft, state, store.hasher);
-    this.#schedule = new Schedule(state, this.#access, this.waiters);
+    const housekeeping = { ...housekeepingDefaults, ...this.#options.housekeeping };
+    this.#schedule = new Schedule(state, this.#access, this.waiters, housekeeping.cleanupUs);
     state.observer = this.#schedule;
     this.#context = {
       state,
@@ -180,7 +184,29 @@ export class Shard implements Engine, PopHost, GroupHost {
     log.onFailure = (error) => this.#fail(error);
     this.#noteEncrypted();
     this.#schedule.rebuild(this.#host.clock.nowUs());
+    this.#housekeeping = this.#keepHouse(store, housekeeping);
     this.#requestTurn();
+  }
+
+  #keepHouse(store: Store, options: HousekeepingOptions): Housekeeping {
+    return new Housekeeping(
+      {
+        context: this.#context,
+        schedule: this.#schedule,
+        scheduler: this.scheduler,
+        access: this.#access,
+        store,
+        submit: (operation) => this.submit(operation),
+        requestSnapshot: () => {
+          this.#snapshots.request();
+          this.#requestTurn();
+        },
+        isBusy: () => this.#queue.size > 0 || store.log.nextSequence - 1 - store.log.durableSequence > 1,
+        noteDamage: (error) => this.#noteDamage(error),
+        log: (level, text) => this.#host.log(level, text),
+      },
+      options,
+    );
   }
 
   get identity(): BrokerIdentity {
@@ -361,6 +387,8 @@ export class Shard implements Engine, PopHost, GroupHost {
       parkedPops: this.waiters.count,
       queuedOperations: this.#queue.size,
       bytesSinceSnapshot: this.#store.bytesSinceSnapshot(),
+      ...this.#housekeeping.counts,
+      ...this.#housekeeping.reclaimer.counts,
       ...this.#store.stats(),
     };
   }
@@ -499,12 +527,25 @@ export class Shard implements Engine, PopHost, GroupHost {
         this.submit(operation);
       },
       (error: unknown) => {
-        if (error instanceof StoreDamage && this.#fetching.delete(operation)) {
+        if (error instanceof StoreDamage && this.#hasLost(needs)) {
+          // What it asked for was removed meanwhile: it is decided on what is there now.
+          if (this.#fetching.delete(operation)) this.submit(operation);
+        } else if (error instanceof StoreDamage && this.#fetching.delete(operation)) {
           this.#noteDamage(error);
           operation.release({ ok: false, code: 'internal', message: error.message });
         } else this.#fetchFailed(access, asError(error));
       },
     );
+  }
+
+  /** True when a record that was asked for has been removed since. */
+  #hasLost(needs: readonly Need[]): boolean {
+    return needs.some((need) => need.kind === 'block' && !this.#isKept(need.lane, need.pid, need.offset));
+  }
+
+  #isKept(lane: number, pid: number, offset: number): boolean {
+    const { state } = this.#store;
+    return state.laneOf(pid) === lane && offset >= state.partitions.logStart[lane];
   }
 
   #fetchFailed(access: StoreAccess, error: Error): void {
@@ -555,6 +596,8 @@ export class Shard implements Engine, PopHost, GroupHost {
       return true;
     } catch (error) {
       if (!(error instanceof StoreDamage)) throw error;
+      // They were removed while they were looked for: the row goes on with what is kept.
+      if (access !== this.#access || !this.#isKept(row.lane, row.pid, row.offset)) return true;
       // Its records cannot be served, and passing over them would break the order: the partition stands still for this
       // group, all others go on.
       this.#noteDamage(error);
@@ -631,6 +674,7 @@ export class Shard implements Engine, PopHost, GroupHost {
   }
 
   async #reload(old: Store): Promise<void> {
+    await this.#housekeeping.stop();
     await old.abandon();
     for (;;) {
       try {
@@ -661,6 +705,7 @@ export class Shard implements Engine, PopHost, GroupHost {
     this.#phase = 'stopped';
     this.#cancelDeadline?.();
     this.#dropQueued(refusals.stopping);
+    await this.#housekeeping.stop();
     if (wasServing) await this.#store.close();
     else await this.#store.abandon();
   }

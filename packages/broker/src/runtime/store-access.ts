@@ -6,7 +6,7 @@
 import { LinkedList, ListNode } from '../base/linked-list.ts';
 import { BlockReader, blockCount, type Hasher, isWholeBlock } from '../codec/mod.ts';
 import { type BlockPlaces, type Blocks, type BlockView, type Ids, idLookup, type Queue } from '../core/mod.ts';
-import type { Log, RecordIndex } from '../ports/mod.ts';
+import type { BlockLocation, FoundId, Log, RecordIndex } from '../ports/mod.ts';
 
 /** Something a decision needs that is not in memory. */
 export type Need =
@@ -23,7 +23,7 @@ export type Need =
 
 /** What was fetched for one operation. */
 export class FetchedFacts {
-  readonly ids = new Map<string, { offset: number; stampUs: number } | null>();
+  readonly ids = new Map<string, FoundId | null>();
   readonly times = new Map<string, number>();
   readonly stamps = new Map<string, number>();
   /**
@@ -111,6 +111,9 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
   #stagingView = new DataView(this.#staging.buffer);
   #stagingAt = 0;
   #facts = new FetchedFacts();
+  found: FoundId = { offset: 0, stampUs: 0, index: 0 };
+  /** Calls that look up places and read there: a segment goes only when those that began before have ended. */
+  readonly #reads = new Set<Promise<unknown>>();
   /** Needs of the decision that is being made. */
   needs: Need[] = [];
 
@@ -151,7 +154,10 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
 
   find(_lane: number, pid: number, hashHigh: number, hashLow: number, sinceUs: number): number {
     const found = this.#index.findId(pid, hashHigh, hashLow, sinceUs);
-    if (found !== undefined) return found.offset;
+    if (found !== undefined) {
+      this.found = found;
+      return found.offset;
+    }
     if (!this.#index.mayHoldId(pid, hashHigh, hashLow, sinceUs)) return idLookup.absent;
     const fetched = this.#facts.ids.get(idKey(pid, hashHigh, hashLow));
     if (fetched === undefined) {
@@ -159,6 +165,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
       return idLookup.missing;
     }
     if (fetched === null || fetched.stampUs < sinceUs) return idLookup.absent;
+    this.found = fetched;
     return fetched.offset;
   }
 
@@ -184,6 +191,10 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
 
   blockAppended(_queue: Queue, lane: number, bytes: Uint8Array, view: DataView, at: number): void {
     this.#index.addBlock(lane, bytes, view, at, this.#log.draft.base + at);
+  }
+
+  blockRelocated(_lane: number, bytes: Uint8Array, view: DataView, at: number): void {
+    this.#index.addRelocated(bytes, view, at, this.#log.draft.base + at);
   }
 
   partitionRemoved(lane: number): void {
@@ -219,8 +230,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
       }
       case 'id': {
         const found = await this.#index.loadId(need.pid, need.high, need.low, need.sinceUs);
-        const fact = found === undefined ? null : { offset: found.offset, stampUs: found.stampUs };
-        facts.ids.set(idKey(need.pid, need.high, need.low), fact);
+        facts.ids.set(idKey(need.pid, need.high, need.low), found ?? null);
         return;
       }
     }
@@ -230,7 +240,18 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
    * Reads the blocks of a lane from `offset` on, up to a number of records and of bytes. They are kept for the operation
    * whose facts these are, whatever else is read, and for others as long as there is room.
    */
-  async stage(
+  stage(
+    lane: number,
+    pid: number,
+    offset: number,
+    recordsMax: number,
+    bytesMax: number,
+    facts: FetchedFacts,
+  ): Promise<void> {
+    return this.#tracked(this.#stage(lane, pid, offset, recordsMax, bytesMax, facts));
+  }
+
+  async #stage(
     lane: number,
     pid: number,
     offset: number,
@@ -325,7 +346,29 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
   }
 
   /** A checked copy of the block that holds an offset, whether it is in memory or not. */
-  async readBlock(lane: number, pid: number, offset: number): Promise<BlockReader> {
+  readBlock(lane: number, pid: number, offset: number): Promise<BlockReader> {
+    return this.#tracked(this.#readBlock(lane, pid, offset));
+  }
+
+  /** Resolves when all reads that run now have ended: nobody holds a place any more that was looked up before. */
+  async readsEnded(): Promise<void> {
+    await Promise.allSettled([...this.#reads]);
+  }
+
+  #tracked<Result>(read: Promise<Result>): Promise<Result> {
+    this.#reads.add(read);
+    const forget = (): void => void this.#reads.delete(read);
+    read.then(forget, forget);
+    return read;
+  }
+
+  /** A checked copy of the block at a place that is known; null when it is not what was written there. */
+  readPlace(pid: number, place: BlockLocation): Promise<{ readonly bytes: Uint8Array; readonly at: number } | null> {
+    const { address, length, firstOffset, stampUs } = place;
+    return this.#tracked(this.#read(pid, address, length, firstOffset, stampUs));
+  }
+
+  async #readBlock(lane: number, pid: number, offset: number): Promise<BlockReader> {
     const place = this.#index.find(lane, pid, offset) ?? (await this.#index.load(lane, pid, offset));
     if (place === undefined) throw new StoreDamage(`no block of pid ${pid} holds offset ${offset}`);
     const { address, length, firstOffset, stampUs } = place;

@@ -108,6 +108,14 @@ export class ColdReads {
     }
   }
 
+  /** The segment is to be removed: lets go of what was read of it and of its file. */
+  async forget(segment: SegmentRange): Promise<void> {
+    for (const extent of this.#extents) {
+      if (extent.start >= segment.base && extent.start < segment.end) this.#drop(extent);
+    }
+    await this.#files.forget(segment.base);
+  }
+
   close(): Promise<void> {
     return this.#files.close();
   }
@@ -192,6 +200,14 @@ class OpenSegments {
       if (held.readers === 0 && this.#open.get(base) !== held) await closeQuietly(held);
       await this.#closeSurplus();
     }
+  }
+
+  /** Closes the file of a segment; one that is being read is closed by its last reader. */
+  async forget(base: LogAddress): Promise<void> {
+    const held = this.#open.get(base);
+    if (held === undefined) return;
+    this.#open.delete(base);
+    if (held.readers === 0) await closeQuietly(held);
   }
 
   async close(): Promise<void> {

@@ -6,6 +6,7 @@ import type { LogReport } from '../../src/storage/offline.ts';
 const emptyLog: LogReport = {
   segments: [],
   damage: [],
+  gaps: [],
   recordsByType: new Map(),
   entries: 0,
   entryBytes: 0,

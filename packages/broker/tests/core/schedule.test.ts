@@ -34,6 +34,7 @@ class Bench {
       {
         stampOf: (lane, _pid, offset) => this.#stamps.get(lane)?.[offset] ?? 0,
         blockAppended: () => undefined,
+        blockRelocated: () => undefined,
         partitionRemoved: () => undefined,
       },
       {
@@ -308,7 +309,12 @@ describe('the schedule', () => {
         bench.state.cursors.deadlineAt.fill(0);
         const again = new Schedule(
           bench.state,
-          { stampOf: () => 0, blockAppended: () => undefined, partitionRemoved: () => undefined },
+          {
+            stampOf: () => 0,
+            blockAppended: () => undefined,
+            blockRelocated: () => undefined,
+            partitionRemoved: () => undefined,
+          },
           {
             rowReady: () => undefined,
             subscriptionReady: () => undefined,

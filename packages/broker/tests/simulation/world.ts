@@ -262,10 +262,11 @@ class World {
 
   /** Replays the whole log. Returns its last entry that holds decisions; a start that failed may leave a mark behind it. */
   async #checkReplay(state: BrokerState): Promise<number> {
-    const replay = new StateReplay();
+    const hasher = await createHasher(0, 0);
+    const replay = await StateReplay.over(this.#disk.copy(), hasher);
     const isWhole = !this.#faults.hasDamagedSegments;
     let lastDecided = 0;
-    const report = await verifyLog(this.#disk.copy(), await createHasher(0, 0), (header, bytes, view, from, to) => {
+    const report = await verifyLog(this.#disk.copy(), hasher, (header, bytes, view, from, to) => {
       if (view.getUint8(from + 4) !== recordType.closed) lastDecided = header.sequence;
       if (isWhole) replay.visit(header, bytes, view, from, to);
     });

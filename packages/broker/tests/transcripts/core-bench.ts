@@ -87,6 +87,7 @@ export class CoreBench {
           return block === undefined || this.#cold.has(block.at) ? 0 : block.stampUs;
         },
         blockAppended: () => undefined,
+        blockRelocated: () => undefined,
         partitionRemoved: () => undefined,
       },
       {
@@ -146,6 +147,7 @@ export class CoreBench {
       nowUs,
       blocks: { open: (_lane, pid, offset) => this.#open(pid, offset) },
       ids: {
+        found: { stampUs: 0, index: 0 },
         find: (_lane, pid, high, low, sinceUs) => this.#find(pid, high, low, sinceUs),
         firstFrom: (_lane, pid, stampUs) =>
           this.#blocks.find((block) => block.pid === pid && block.stampUs >= stampUs)?.firstOffset ?? idLookup.absent,
@@ -331,6 +333,10 @@ export class CoreBench {
   #recorder(lines: string[]): RecordHandlers {
     return {
       genesis: () => undefined,
+      logStart: ({ pid, logStart }) => void lines.push(`partition ${pid} begins at ${logStart}`),
+      partitionsDeleted: (_queue, pids) => void lines.push(`partitions ${pids.join(', ')} deleted`),
+      relocatedBlock: () => undefined,
+      segmentReclaimed: () => undefined,
       queue: ({ name }) => void lines.push(`queue ${name}`),
       queueDeleted: ({ number }) => void lines.push(`queue ${number} deleted`),
       partition: (pid, _queue, _created, _hash, bytes, start, end) =>
