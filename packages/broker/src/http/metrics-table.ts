@@ -52,6 +52,7 @@ export const engineMetrics: Readonly<Record<string, MetricFacts>> = {
   leases: { kind: 'gauge', meaning: 'Partitions leased.' },
   deadLetters: { kind: 'gauge', meaning: 'Dead letters.' },
   parkedPops: { kind: 'gauge', meaning: 'Pops that wait for messages.' },
+  parkedFetches: { kind: 'gauge', meaning: 'Fetches that wait for records.' },
   queuedOperations: { kind: 'gauge', meaning: 'Requests that wait for the next turn.' },
   bytesSinceSnapshot: { kind: 'gauge', meaning: 'Log bytes since the newest snapshot.' },
   fsyncs: { kind: 'counter', meaning: 'Times the log was made durable.' },

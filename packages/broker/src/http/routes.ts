@@ -9,6 +9,7 @@ import type { ServerResponse } from 'node:http';
 import { AckExchange } from './ack-route.ts';
 import { listDeadLetters } from './dead-letter-route.ts';
 import { type BrokerRequest, Exchange } from './exchange.ts';
+import { ChangedExchange, FetchExchange, FetchOffsetsExchange } from './fetch-route.ts';
 import { answerHealth } from './health-route.ts';
 import { ExtendExchange } from './lease-route.ts';
 import { answerMetrics, answerPrometheus } from './metrics-route.ts';
@@ -79,6 +80,15 @@ const routes: readonly Route[] = [
   route('GET', '/api/v1/resources/queues/*', (call) => queueDetail(exchangeOf(call), call.names[0])),
   route('DELETE', '/api/v1/resources/queues/*', (call) => deleteQueue(exchangeOf(call), call.names[0])),
   route('GET', '/api/v1/dlq', (call) => listDeadLetters(exchangeOf(call), call.query)),
+  route('POST', '/api/v1/fetch', ({ services, request, response }) =>
+    new FetchExchange(services, request, response).start(),
+  ),
+  route('POST', '/api/v1/fetch/offsets', ({ services, request, response }) =>
+    new FetchOffsetsExchange(services, request, response).start(),
+  ),
+  route('POST', '/api/v1/partitions/changed', ({ services, request, response }) =>
+    new ChangedExchange(services, request, response).start(),
+  ),
   route('GET', '/health', (call) => answerHealth(exchangeOf(call))),
   route('GET', '/metrics', (call) => answerMetrics(exchangeOf(call))),
   route('GET', '/metrics/prometheus', (call) => answerPrometheus(exchangeOf(call))),

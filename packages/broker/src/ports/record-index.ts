@@ -7,6 +7,8 @@ export interface BlockLocation {
   length: number;
   firstOffset: number;
   stampUs: number;
+  /** Records in the block. */
+  count: number;
 }
 
 export interface FoundId {

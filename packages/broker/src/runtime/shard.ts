@@ -37,6 +37,7 @@ import { readDeadLetters } from './dead-letter-reader.ts';
 import { DraftJournal } from './draft-journal.ts';
 import { encryptItems } from './encrypt-items.ts';
 import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopRequest, Reply } from './engine.ts';
+import { OffsetReads, type OffsetReadsHost } from './offset-reads.ts';
 import { isRefusal, type Operation, refusals, SimpleOperation } from './operations.ts';
 import type { PopHost } from './pop-host.ts';
 import { HandBackOperation, PopOperation } from './pop-operation.ts';
@@ -100,7 +101,7 @@ interface Counters {
   damagedReads: number;
 }
 
-export class Shard implements Engine, PopHost {
+export class Shard implements Engine, PopHost, OffsetReadsHost {
   readonly scheduler: Scheduler;
   readonly #host: ShardHost;
   readonly #options: ShardOptions;
@@ -110,6 +111,7 @@ export class Shard implements Engine, PopHost {
   #journal!: DraftJournal;
   #schedule!: Schedule;
   waiters!: Waiters;
+  readonly reads: OffsetReads;
   #context!: MutableContext;
   #phase: Phase = 'serving';
   #detail = '';
@@ -147,6 +149,7 @@ export class Shard implements Engine, PopHost {
     this.#host = host;
     this.#options = options;
     this.scheduler = host.scheduler;
+    this.reads = new OffsetReads(this);
     this.#store = store;
     this.#attach(store);
   }
@@ -156,6 +159,8 @@ export class Shard implements Engine, PopHost {
     this.#store = store;
     const { state, log } = store;
     this.waiters = new Waiters(state);
+    this.waiters.appends = this.reads;
+    this.reads.attach(store);
     this.#access = new StoreAccess(log, store.index, store.hasher);
     this.#journal = new DraftJournal(log.draft, state, store.hasher);
     this.#schedule = new Schedule(state, this.#access, this.waiters);
@@ -323,6 +328,31 @@ export class Shard implements Engine, PopHost {
     );
   }
 
+  // What reads by offset need
+
+  get cipher(): PayloadCipher | null {
+    return this.#host.cipher;
+  }
+
+  get turn(): number {
+    return this.#counters.turns;
+  }
+
+  readingBegan(operation: Operation): void {
+    this.#fetching.add(operation);
+  }
+
+  readingEnded(operation: Operation): boolean {
+    const wasThere = this.#fetching.delete(operation);
+    // Its answer leaves in this call's turn of the loop, before a stop goes on.
+    if (this.#whenDrained !== null) this.scheduler.soon(() => this.#lookDrained());
+    return wasThere;
+  }
+
+  log(level: 'error', text: string): void {
+    this.#host.log(level, text);
+  }
+
   health(): HealthReport {
     const { log } = this.#store;
     const state =
@@ -349,6 +379,7 @@ export class Shard implements Engine, PopHost {
       leases: this.#schedule.leasedCount,
       deadLetters: state.deadLetters.count,
       parkedPops: this.waiters.count,
+      parkedFetches: this.reads.waiters.count,
       queuedOperations: this.#queue.size,
       bytesSinceSnapshot: this.#store.bytesSinceSnapshot(),
       ...this.#store.stats(),
@@ -490,7 +521,7 @@ export class Shard implements Engine, PopHost {
       },
       (error: unknown) => {
         if (error instanceof StoreDamage && this.#fetching.delete(operation)) {
-          this.#noteDamage(error);
+          this.noteDamage(error);
           operation.release({ ok: false, code: 'internal', message: error.message });
         } else this.#fetchFailed(access, asError(error));
       },
@@ -547,12 +578,12 @@ export class Shard implements Engine, PopHost {
       if (!(error instanceof StoreDamage)) throw error;
       // Its records cannot be served, and passing over them would break the order: the partition stands still for this
       // group, all others go on.
-      this.#noteDamage(error);
+      this.noteDamage(error);
       return false;
     }
   }
 
-  #noteDamage(error: StoreDamage): void {
+  noteDamage(error: StoreDamage): void {
     this.#counters.damagedReads++;
     this.#damage = error.message;
     this.#host.log('error', `${error.message}: what lies there is not served`);
@@ -618,6 +649,7 @@ export class Shard implements Engine, PopHost {
       this.waiters.remove(waiter);
       (waiter as PopOperation).release(refusal);
     }
+    this.reads.dropWaiting(refusal);
   }
 
   async #reload(old: Store): Promise<void> {
@@ -646,6 +678,7 @@ export class Shard implements Engine, PopHost {
     const wasServing = this.#phase === 'serving';
     if (wasServing) {
       for (const waiter of this.waiters.all()) waiter.end();
+      this.reads.endWaiting();
       await this.#drained();
     }
     this.#phase = 'stopped';

@@ -386,6 +386,7 @@ export class SegmentedIndex implements RecordIndex {
     found.length = rows.lengthAt(index);
     found.firstOffset = rows.firstOffsetAt(index);
     found.stampUs = rows.stampAt(index);
+    found.count = rows.countAt(index);
     return found;
   }
 
@@ -496,8 +497,8 @@ export class SegmentedIndex implements RecordIndex {
 }
 
 /** A result of its own, instead of the one that is used again. */
-function placeOf({ address, length, firstOffset, stampUs }: BlockLocation): BlockLocation {
-  return { address, length, firstOffset, stampUs };
+function placeOf({ address, length, firstOffset, stampUs, count }: BlockLocation): BlockLocation {
+  return { address, length, firstOffset, stampUs, count };
 }
 
 /** Passes blocks on and keeps the place of the first one. */
@@ -510,7 +511,7 @@ class FirstBlock implements BlockSink {
   }
 
   take(pid: number, firstOffset: number, count: number, stampUs: number, address: LogAddress, length: number): void {
-    this.location ??= { address, length, firstOffset, stampUs };
+    this.location ??= { address, length, firstOffset, stampUs, count };
     this.next.take(pid, firstOffset, count, stampUs, address, length);
   }
 }

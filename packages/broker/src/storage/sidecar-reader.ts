@@ -33,7 +33,7 @@ export interface BlockSink {
 }
 
 /** Following blocks of the partition that are handed out with one that was found: a consumer will ask for them next. */
-const followersMax = 16;
+const followersMax = 30;
 
 export class Sidecar {
   readonly facts: SidecarFacts;
