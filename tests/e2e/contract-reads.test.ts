@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { type ErrorBody, freshName } from './broker-client.ts';
 import { BrokerProcess } from './broker-process.ts';
-import { RawConnection } from './raw-connection.ts';
+import { postText, RawConnection } from './raw-connection.ts';
 
 interface FetchedRecord {
   readonly offset: number;
@@ -87,7 +87,7 @@ describe('reads by offset', { concurrency: 8 }, () => {
       { queue, partition: 'a', payload: 0 },
     ]);
     const entry = await fetchOne({ queue, partition: 'a', offset: 0 });
-    const [record] = await broker.client.pop(queue).then(({ messages }) => messages);
+    const [record] = await broker.client.pop(queue);
     assert.match(record.createdAt, isoMicros);
     assert.deepEqual(entry, {
       queue,
@@ -141,7 +141,7 @@ describe('reads by offset', { concurrency: 8 }, () => {
     }
     let delivered = 0;
     for (;;) {
-      const { messages } = await broker.client.pop(queue, { batch: 10_000, partitions: 64, consumerGroup: 'g' });
+      const messages = await broker.client.pop(queue, { batch: 10_000, partitions: 64, group: 'g', mode: 'all' });
       if (messages.length === 0) break;
       delivered += messages.length;
     }
@@ -287,7 +287,7 @@ describe('reads by offset', { concurrency: 8 }, () => {
       [{ entries: [{ queue }], minBytes: [] }, /minBytes/],
     ];
     for (const [body, text] of cases) assert.match((await refused('/api/v1/fetch', body)).error, text);
-    const raw = await broker.client.request<ErrorBody>('POST', '/api/v1/fetch', { body: '{"entries":' });
+    const raw = await broker.client.request<ErrorBody>('POST', '/api/v1/fetch', { bytes: '{"entries":' });
     assert.equal(raw.status, 400);
   });
 
@@ -296,7 +296,7 @@ describe('reads by offset', { concurrency: 8 }, () => {
     const queue = freshName('q');
     await broker.client.configure(queue, { delayedProcessing: 3600, windowBuffer: 3600 });
     await push(queue, 'a', 'held');
-    assert.equal((await broker.client.pop(queue)).messages.length, 0);
+    assert.equal((await broker.client.pop(queue)).length, 0);
     assert.equal((await fetchOne({ queue, partition: 'a', offset: 0 })).records[0].payload, 'held');
   });
 
@@ -369,9 +369,7 @@ describe('reads by offset', { concurrency: 8 }, () => {
       await broker.client.configure(queue);
       const body = JSON.stringify({ entries: [{ queue, partition: 'a', offset: 0 }], maxWaitMs: 30_000 });
       const connection = await RawConnection.open(broker.client.port);
-      connection.send(
-        `POST /api/v1/fetch HTTP/1.1\r\nHost: b\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-      );
+      connection.write(postText('/api/v1/fetch', body));
       await parked(broker, 1);
       connection.destroy();
       await parked(broker, 0);
@@ -403,11 +401,12 @@ describe('reads by offset', { concurrency: 8 }, () => {
       const [all, none, byMs] = await offsets(
         { queue, partition: 'a', timestamp: '2020-01-01' },
         { queue, partition: 'a', timestamp: '2200-01-01T00:00:00Z' },
-        { queue, partition: 'a', timestamp: Math.ceil(Date.parse(records[10].ts)) },
+        { queue, partition: 'a', timestamp: Date.parse(records[10].ts) },
       );
       assert.equal(all.offset, 0);
       assert.deepEqual([none.offset, none.ts], [null, null]);
-      const expected = records.find(({ ts }) => ts >= new Date(Date.parse(records[10].ts)).toISOString());
+      const milliseconds = new Date(Date.parse(records[10].ts)).toISOString().replace('Z', '000Z');
+      const expected = records.find(({ ts }) => ts >= milliseconds);
       assert.equal(byMs.offset, expected?.offset);
     });
 
@@ -508,10 +507,7 @@ describe('reads by offset', { concurrency: 8 }, () => {
       for (const { lastWriteAt } of page.partitions) assert.ok(lastWriteAt >= safeTime);
       const names = page.partitions.map(({ name }) => name);
       assert.ok(names.includes('old') && names.includes('new'));
-      assert.deepEqual(
-        page.partitions.find(({ name }) => name === 'old')?.lastOffset,
-        1,
-      );
+      assert.deepEqual(page.partitions.find(({ name }) => name === 'old')?.lastOffset, 1);
     });
 
     // Contract 8.3, rule 4
@@ -604,7 +600,8 @@ async function parked(broker: BrokerProcess, count: number): Promise<void> {
   for (;;) {
     const { body } = await broker.client.request<{ engine?: Record<string, number> }>('GET', '/metrics');
     const parkedFetches = JSON.stringify(body).match(/"parkedFetches":(\d+)/)?.[1];
-    if (parkedFetches === undefined ? false : count === 0 ? parkedFetches === '0' : Number(parkedFetches) >= count) return;
+    if (parkedFetches === undefined ? false : count === 0 ? parkedFetches === '0' : Number(parkedFetches) >= count)
+      return;
     assert.ok(performance.now() < deadline, `parkedFetches is ${parkedFetches}, not ${count}`);
     await new Promise((resolve) => setImmediate(resolve));
   }
