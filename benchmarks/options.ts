@@ -33,6 +33,7 @@ cases
   d   push to waiting pop, 100 per second, open loop
   e   1,000,000 partitions by first push; memory, consumption, restart
   f   memory per remembered transactionId
+  g   a replay of everything from disk
 
 options
   --seconds N        length of each timed phase (10)

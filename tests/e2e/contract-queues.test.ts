@@ -246,6 +246,8 @@ describe('queues', { concurrency: 16 }, () => {
       'name',
       'newestMessage',
       'oldestMessage',
+      'paused',
+      'pausedAt',
       'retainedBytes',
       'stats',
     ]);

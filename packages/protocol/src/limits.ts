@@ -40,4 +40,18 @@ export const limits = {
   admissionBytes: 256 * 1024 * 1024,
   admissionWaitMs: 15_000,
   parkedPopsMax: 200_000,
+  /** Entries of one fetch, fetch/offsets or partitions/changed. */
+  readEntriesMax: 1024,
+  fetchEntryBytesDefault: 1024 * 1024,
+  fetchEntryBytesMax: 8 * 1024 * 1024,
+  fetchRecordsMax: 10_000,
+  fetchWaitMsMax: 30_000,
+  /** A fetch or a list of changed partitions whose answer has so many bytes ends there, as if its own limit were reached. */
+  fetchAnswerBytesMax: 32 * 1024 * 1024,
+  /** Fetches that wait, and the entries of all of them; above it a fetch that would wait is refused with `retry`. */
+  parkedFetchesMax: 16_384,
+  parkedFetchEntriesMax: 262_144,
+  changedPageMax: 1000,
+  /** Partitions that all pages of one partitions/changed list together; each entry's page has its share. */
+  changedRowsMax: 131_072,
 } as const;

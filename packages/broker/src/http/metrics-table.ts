@@ -53,6 +53,7 @@ export const engineMetrics: Readonly<Record<string, MetricFacts>> = {
   deadLetters: { kind: 'gauge', meaning: 'Dead letters.' },
   diskFull: { kind: 'gauge', meaning: '1 while the disk is over its watermark and pushes are refused.' },
   parkedPops: { kind: 'gauge', meaning: 'Pops that wait for messages.' },
+  parkedFetches: { kind: 'gauge', meaning: 'Fetches that wait for records.' },
   queuedOperations: { kind: 'gauge', meaning: 'Requests that wait for the next turn.' },
   bytesSinceSnapshot: { kind: 'gauge', meaning: 'Log bytes since the newest snapshot.' },
   fsyncs: { kind: 'counter', meaning: 'Times the log was made durable.' },

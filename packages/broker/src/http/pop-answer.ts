@@ -49,7 +49,7 @@ const dash = 45;
 const hex = asciiBytes('0123456789abcdef');
 
 /** The text form of 16 stored bytes. */
-function writeUuid(writer: ByteWriter, bytes: Uint8Array, at: number): void {
+export function writeUuid(writer: ByteWriter, bytes: Uint8Array, at: number): void {
   for (let i = 0; i < 16; i++) {
     if (i === 4 || i === 6 || i === 8 || i === 10) writer.byte(dash);
     const value = bytes[at + i];

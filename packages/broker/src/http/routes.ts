@@ -9,6 +9,7 @@ import type { ServerResponse } from 'node:http';
 import { AckExchange } from './ack-route.ts';
 import { listDeadLetters } from './dead-letter-route.ts';
 import { type BrokerRequest, Exchange } from './exchange.ts';
+import { ChangedExchange, FetchExchange, FetchOffsetsExchange } from './fetch-route.ts';
 import {
   deleteGroup,
   describeGroup,
@@ -113,6 +114,15 @@ const routes: readonly Route[] = [
   ),
   route('POST', '/api/v1/resources/queues/*/partitions/*/resume', (call) =>
     pause(exchangeOf(call), 'partition', call.names, false),
+  ),
+  route('POST', '/api/v1/fetch', ({ services, request, response }) =>
+    new FetchExchange(services, request, response).start(),
+  ),
+  route('POST', '/api/v1/fetch/offsets', ({ services, request, response }) =>
+    new FetchOffsetsExchange(services, request, response).start(),
+  ),
+  route('POST', '/api/v1/partitions/changed', ({ services, request, response }) =>
+    new ChangedExchange(services, request, response).start(),
   ),
   route('GET', '/health', (call) => answerHealth(exchangeOf(call))),
   route('GET', '/metrics', (call) => answerMetrics(exchangeOf(call))),

@@ -229,6 +229,19 @@ export class SoloLog implements Log {
     this.#countTurns();
   }
 
+  segmentEnd(address: LogAddress): LogAddress | undefined {
+    const segment = this.#segmentAt(address);
+    return segment === undefined || address >= segment.end ? undefined : segment.end;
+  }
+
+  async readInto(address: LogAddress, target: Uint8Array): Promise<void> {
+    const segment = this.#segmentAt(address);
+    if (segment === undefined || address + target.length > segment.end) {
+      throw new LogDamage(segmentFolder, address, `the log does not hold ${target.length} bytes there`);
+    }
+    await this.#cold.readInto(segment, address, target);
+  }
+
   /**
    * Shows the durable entries from an address on (an entry's, or a segment's base; `tail` shows none), the marks of clean
    * ends included. Every entry is checked. Rejects with LogDamage when one cannot be read, and with what `visit` throws.

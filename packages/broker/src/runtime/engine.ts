@@ -18,6 +18,7 @@ import type {
   Refusal,
 } from '../core/mod.ts';
 import type { GroupEngine } from './group-engine.ts';
+import type { OffsetReader } from './read-requests.ts';
 import type { DeadLetterPage, QueueDetail, QueueSummary } from './views.ts';
 
 export interface Reply<Outcome> {
@@ -87,6 +88,8 @@ export interface Engine {
     reply: Reply<DeadLetterPage>,
   ): void;
   readonly groups: GroupEngine;
+  /** Reads by offset. */
+  readonly reads: OffsetReader;
   health(): HealthReport;
   metrics(): Readonly<Record<string, number>>;
 }

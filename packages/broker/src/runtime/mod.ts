@@ -20,6 +20,19 @@ export type {
 } from './group-engine.ts';
 export type { HousekeepingOptions } from './housekeeping.ts';
 export { queueId } from './queue-views.ts';
+export type {
+  ChangedEntry,
+  ChangedPartition,
+  ChangedReply,
+  EntryError,
+  FetchEntry,
+  FetchReply,
+  FetchRequest,
+  FoundOffset,
+  OffsetReader,
+  OffsetsEntry,
+  PartitionBounds,
+} from './read-requests.ts';
 export { Shard, type ShardHost, type ShardOptions } from './shard.ts';
 export type { Store } from './store.ts';
 export { StoreDamage } from './store-access.ts';

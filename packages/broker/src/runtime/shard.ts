@@ -40,6 +40,7 @@ import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopReq
 import type { GroupHost } from './group-host.ts';
 import { GroupOperations } from './group-operations.ts';
 import { Housekeeping, type HousekeepingOptions, housekeepingDefaults } from './housekeeping.ts';
+import { OffsetReads, type OffsetReadsHost } from './offset-reads.ts';
 import { isRefusal, type Operation, refusals, SimpleOperation } from './operations.ts';
 import type { PopHost } from './pop-host.ts';
 import { HandBackOperation, PopOperation } from './pop-operation.ts';
@@ -106,7 +107,7 @@ interface Counters {
   damagedReads: number;
 }
 
-export class Shard implements Engine, PopHost, GroupHost {
+export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
   readonly scheduler: Scheduler;
   readonly groups = new GroupOperations(this);
   readonly #host: ShardHost;
@@ -117,6 +118,7 @@ export class Shard implements Engine, PopHost, GroupHost {
   #journal!: DraftJournal;
   #schedule!: Schedule;
   waiters!: Waiters;
+  readonly reads: OffsetReads;
   #context!: MutableContext;
   #phase: Phase = 'serving';
   #detail = '';
@@ -155,6 +157,7 @@ export class Shard implements Engine, PopHost, GroupHost {
     this.#host = host;
     this.#options = options;
     this.scheduler = host.scheduler;
+    this.reads = new OffsetReads(this);
     this.#store = store;
     this.#attach(store);
   }
@@ -164,6 +167,8 @@ export class Shard implements Engine, PopHost, GroupHost {
     this.#store = store;
     const { state, log } = store;
     this.waiters = new Waiters(state);
+    this.waiters.appends = this.reads;
+    this.reads.attach(store);
     this.#access = new StoreAccess(log, store.index, store.hasher);
     this.#journal = new DraftJournal(log.draft, state, store.hasher);
     const housekeeping = { ...housekeepingDefaults, ...this.#options.housekeeping };
@@ -202,7 +207,7 @@ export class Shard implements Engine, PopHost, GroupHost {
           this.#requestTurn();
         },
         isBusy: () => this.#queue.size > 0 || store.log.nextSequence - 1 - store.log.durableSequence > 1,
-        noteDamage: (error) => this.#noteDamage(error),
+        noteDamage: (error) => this.noteDamage(error),
         log: (level, text) => this.#host.log(level, text),
       },
       options,
@@ -358,6 +363,31 @@ export class Shard implements Engine, PopHost, GroupHost {
     );
   }
 
+  // What reads by offset need
+
+  get cipher(): PayloadCipher | null {
+    return this.#host.cipher;
+  }
+
+  get turn(): number {
+    return this.#counters.turns;
+  }
+
+  readingBegan(operation: Operation): void {
+    this.#fetching.add(operation);
+  }
+
+  readingEnded(operation: Operation): boolean {
+    const wasThere = this.#fetching.delete(operation);
+    // Its answer leaves in this call's turn of the loop, before a stop goes on.
+    if (this.#whenDrained !== null) this.scheduler.soon(() => this.#lookDrained());
+    return wasThere;
+  }
+
+  log(level: 'error', text: string): void {
+    this.#host.log(level, text);
+  }
+
   health(): HealthReport {
     const { log } = this.#store;
     const state =
@@ -385,6 +415,7 @@ export class Shard implements Engine, PopHost, GroupHost {
       deadLetters: state.deadLetters.count,
       diskFull: this.#host.isDiskFull() ? 1 : 0,
       parkedPops: this.waiters.count,
+      parkedFetches: this.reads.waiters.count,
       queuedOperations: this.#queue.size,
       bytesSinceSnapshot: this.#store.bytesSinceSnapshot(),
       ...this.#housekeeping.counts,
@@ -531,7 +562,7 @@ export class Shard implements Engine, PopHost, GroupHost {
           // What it asked for was removed meanwhile: it is decided on what is there now.
           if (this.#fetching.delete(operation)) this.submit(operation);
         } else if (error instanceof StoreDamage && this.#fetching.delete(operation)) {
-          this.#noteDamage(error);
+          this.noteDamage(error);
           operation.release({ ok: false, code: 'internal', message: error.message });
         } else this.#fetchFailed(access, asError(error));
       },
@@ -600,12 +631,12 @@ export class Shard implements Engine, PopHost, GroupHost {
       if (access !== this.#access || !this.#isKept(row.lane, row.pid, row.offset)) return true;
       // Its records cannot be served, and passing over them would break the order: the partition stands still for this
       // group, all others go on.
-      this.#noteDamage(error);
+      this.noteDamage(error);
       return false;
     }
   }
 
-  #noteDamage(error: StoreDamage): void {
+  noteDamage(error: StoreDamage): void {
     this.#counters.damagedReads++;
     this.#damage = error.message;
     this.#host.log('error', `${error.message}: what lies there is not served`);
@@ -671,6 +702,7 @@ export class Shard implements Engine, PopHost, GroupHost {
       this.waiters.remove(waiter);
       (waiter as PopOperation).release(refusal);
     }
+    this.reads.dropWaiting(refusal);
   }
 
   async #reload(old: Store): Promise<void> {
@@ -700,6 +732,7 @@ export class Shard implements Engine, PopHost, GroupHost {
     const wasServing = this.#phase === 'serving';
     if (wasServing) {
       for (const waiter of this.waiters.all()) waiter.end();
+      this.reads.endWaiting();
       await this.#drained();
     }
     this.#phase = 'stopped';

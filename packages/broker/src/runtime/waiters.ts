@@ -26,6 +26,8 @@ export class Waiters implements ReadyListener {
   /** Waiting for one partition, by queue name, partition name and group. */
   readonly #pinned = new Map<string, Map<string, Map<string, LinkedList<Waiter>>>>();
   count = 0;
+  /** Who else waits for appends, whatever group they are for. */
+  appends: Pick<ReadyListener, 'laneAppended' | 'queueRemoved'> | null = null;
 
   constructor(state: BrokerState) {
     this.#state = state;
@@ -101,6 +103,7 @@ export class Waiters implements ReadyListener {
   }
 
   laneAppended(queue: Queue, lane: number): void {
+    this.appends?.laneAppended(queue, lane);
     if (this.#pinned.size === 0) return;
     const byPartition = this.#pinned.get(queue.name);
     if (byPartition === undefined) return;
@@ -147,6 +150,7 @@ export class Waiters implements ReadyListener {
   }
 
   queueRemoved(queue: Queue): void {
+    this.appends?.queueRemoved(queue);
     // What these pops registered is gone with the queue: they end empty. Pinned ones never needed the queue to exist.
     const byGroup = this.#anywhere.get(queue.name);
     if (byGroup === undefined) return;

@@ -132,18 +132,23 @@ export class ColdReads {
     this.#extents.add(extent);
   }
 
-  async #read(segment: SegmentRange, firstPage: LogAddress, pagesEnd: LogAddress, end: LogAddress): Promise<void> {
-    const bytes = new Uint8Array(end - firstPage);
-    const count = await this.#files.read(segment.base, bytes, firstPage - segment.base);
+  /** Fills `target` with the bytes at `address`, which must lie in the segment; nothing is kept. */
+  async readInto(segment: SegmentRange, address: LogAddress, target: Uint8Array): Promise<void> {
+    const count = await this.#files.read(segment.base, target, address - segment.base);
     this.reads++;
     this.bytesRead += count;
-    if (count < bytes.length) {
+    if (count < target.length) {
       throw new LogDamage(
         segmentPath(segment.base),
-        firstPage + count,
-        `the file ends here, ${end - firstPage - count} bytes before what is needed`,
+        address + count,
+        `the file ends here, ${target.length - count} bytes before what is needed`,
       );
     }
+  }
+
+  async #read(segment: SegmentRange, firstPage: LogAddress, pagesEnd: LogAddress, end: LogAddress): Promise<void> {
+    const bytes = new Uint8Array(end - firstPage);
+    await this.readInto(segment, firstPage, bytes);
     const view = new DataView(bytes.buffer);
     this.#add({ start: firstPage, end, bytes, view, firstPage, pagesEnd, usedInTurn: this.#turn });
   }

@@ -39,7 +39,7 @@ export interface ListedBlock extends BlockLocation {
 const pagesPerVisit = 32;
 
 /** Following blocks of the partition that are handed out with one that was found: a consumer will ask for them next. */
-const followersMax = 16;
+const followersMax = 30;
 
 export class Sidecar {
   readonly facts: SidecarFacts;

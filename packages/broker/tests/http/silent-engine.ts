@@ -8,8 +8,11 @@ import type {
   ConfigureRequest,
   DeadLetterPage,
   Engine,
+  FetchReply,
+  FetchRequest,
   GroupEngine,
   HealthReport,
+  OffsetReader,
   PopRequest,
   QueueDetail,
   QueueSummary,
@@ -26,6 +29,10 @@ export type Arrived =
   | { readonly route: 'list'; readonly reply: Reply<readonly QueueSummary[]> }
   | { readonly route: 'detail'; readonly queue: string; readonly reply: Reply<QueueDetail | null> }
   | { readonly route: 'dead letters'; readonly filter: object; readonly reply: Reply<DeadLetterPage> }
+  | { readonly route: 'fetch'; readonly request: FetchRequest; readonly reply: FetchReply }
+  | { readonly route: 'fetch cancelled'; readonly request: FetchRequest }
+  | { readonly route: 'fetch offsets'; readonly entries: readonly object[]; readonly reply: object }
+  | { readonly route: 'changed'; readonly entries: readonly object[]; readonly reply: object }
   | { readonly route: 'cancel'; readonly request: PopRequest };
 
 type Route = Arrived['route'];
@@ -100,6 +107,18 @@ export class SilentEngine implements Engine {
   get groups(): GroupEngine {
     throw new Error('the silent engine knows no groups');
   }
+
+  readonly reads: OffsetReader = {
+    fetch: (request, reply) => {
+      this.#arrive({ route: 'fetch', request, reply });
+      return () => this.#arrive({ route: 'fetch cancelled', request });
+    },
+    fetchOffsets: (entries, reply) => this.#arrive({ route: 'fetch offsets', entries, reply }),
+    changed: (entries, reply) => {
+      this.#arrive({ route: 'changed', entries, reply });
+      return () => undefined;
+    },
+  };
 
   health(): HealthReport {
     return this.report;
