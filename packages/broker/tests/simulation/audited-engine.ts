@@ -24,6 +24,7 @@ import type {
   Reply,
   Shard,
 } from '../../src/runtime/mod.ts';
+import { AuditedGroups } from './audited-groups.ts';
 import type { AckedItem, Auditor, Moment, OpenPop, PopAnswer, PushedItem, PushedResult } from './auditor.ts';
 import type { Delivery } from './expected-pop.ts';
 import type { SimulatedProcess } from './simulated-process.ts';
@@ -52,6 +53,20 @@ export interface SentAck {
   readonly error: string | null;
 }
 
+/** How calls are made, for those about groups. */
+export interface AuditedCalls {
+  readonly host: EngineHost;
+  call<Outcome, Answer>(
+    name: string,
+    done: (result: Result<Answer>) => void,
+    send: (shard: Shard, reply: Reply<Outcome>) => void,
+    decided: (outcome: Outcome, moment: Moment) => Answer,
+    more?: CallOptions,
+  ): void;
+  guarded(work: () => void): void;
+  readonly momentOf: (process: SimulatedProcess, shard: Shard) => Moment | null;
+}
+
 export interface EngineHost {
   readonly auditor: Auditor;
   readonly scheduler: SimulatedScheduler;
@@ -65,7 +80,7 @@ export interface EngineHost {
   trace(text: string): void;
 }
 
-interface CallOptions {
+export interface CallOptions {
   /** A refusal leaves the broker. */
   readonly refused?: (refusal: Refusal) => void;
   /** An answer leaves the broker. */
@@ -81,9 +96,16 @@ export class AuditedEngine {
   /** Calls without an answer yet. */
   readonly #open = new Set<() => void>();
   readonly #reader = new BlockReader();
+  readonly groups: AuditedGroups;
 
   constructor(host: EngineHost) {
     this.#host = host;
+    this.groups = new AuditedGroups({
+      host,
+      call: (name, done, send, decided, more) => this.#call(name, done, send, decided, more),
+      guarded: (work) => this.#guarded(work),
+      momentOf,
+    });
   }
 
   get openCalls(): number {

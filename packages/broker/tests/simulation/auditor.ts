@@ -25,6 +25,7 @@ import {
   hasLiveLease,
   ttlUsOf,
 } from './expected-state.ts';
+import { GroupAudit } from './group-audit.ts';
 import { ChangeLog } from './versioned.ts';
 
 export class Violation extends Error {
@@ -179,6 +180,17 @@ export class Auditor {
   mayStandStill = false;
   /** How long readiness may take to show, microseconds: reading from a slow disk takes time. */
   readonly #slackUs: number;
+  readonly groups: GroupAudit = new GroupAudit({
+    changes: this.#changes,
+    queues: this.queues,
+    ensure: (condition, promise) => ensure(condition, promise),
+    sync: (moment) => {
+      this.#changes.sequence = moment.sequence;
+      this.#sync(moment, new Set());
+    },
+    known: (partition, group) => this.#unsought(partition, group),
+    candidates: (partition, group, nowUs) => this.#candidates(partition, group, nowUs),
+  });
 
   constructor(slackUs: number) {
     this.#slackUs = slackUs;
@@ -207,6 +219,7 @@ export class Auditor {
     this.#changes.settle(lastDecided);
     this.compare({ state, nowUs: Number.POSITIVE_INFINITY, sequence: lastDecided });
     for (const pop of this.openPops) if (pop.isOver) this.openPops.delete(pop);
+    this.groups.recovered();
   }
 
   // Decisions
@@ -473,6 +486,7 @@ export class Auditor {
       nowUs,
       commitOnDelivery: request.commitOnDelivery,
       conflation: subscription?.conflation === true,
+      isPaused: subscription?.isPaused === true,
       leaseUs: leaseUsOf(request, partition.queue.options.leaseTime),
     };
     const objections: string[] = [];
@@ -508,11 +522,15 @@ export class Auditor {
 
   /** Where the group may be in the partition, as far as the answers so far tell. */
   #candidates(partition: ExpectedPartition, group: string, nowUs: number): readonly ExpectedCursor[] {
-    return this.#known(partition, group).flatMap((cursor) => withExpiredPassed(partition, cursor, nowUs));
+    return this.#known(partition, group, nowUs).flatMap((cursor) => withExpiredPassed(partition, cursor, nowUs));
   }
 
   /** The same, but for expired records that may have been passed over. */
-  #known(partition: ExpectedPartition, group: string): readonly ExpectedCursor[] {
+  #known(partition: ExpectedPartition, group: string, nowUs: number): readonly ExpectedCursor[] {
+    return this.groups.withSeeks(partition, group, this.#unsought(partition, group), nowUs);
+  }
+
+  #unsought(partition: ExpectedPartition, group: string): readonly ExpectedCursor[] {
     const known = partition.cursors.get(group);
     if (known === undefined) return this.#starts(partition, group).map((committed) => freshCursor(committed, 0));
     return known.flatMap((cursor) => (cursor.lease?.mayVanish ? [cursor, handedBack(cursor)] : [cursor]));
@@ -522,7 +540,11 @@ export class Auditor {
   #starts(partition: ExpectedPartition, group: string): number[] {
     const subscription = partition.queue.subscriptions.get(group);
     const starts = new Set<number>();
-    if (subscription?.registered) starts.add(startOf(partition, subscription.mode, subscription.sinceUs));
+    if (subscription?.registered) {
+      for (const { mode, sinceUs } of [subscription, ...(subscription.earlier ?? [])]) {
+        starts.add(startOf(partition, mode, sinceUs));
+      }
+    }
     const key = JSON.stringify([partition.queue.name, partition.name, group]);
     for (const pinned of this.#pinnedStarts) {
       if (pinned.key !== key) continue;
@@ -561,11 +583,13 @@ export class Auditor {
   claimable(queue: ExpectedQueue, group: string, nowUs: number): { partition: ExpectedPartition; sinceUs: number }[] {
     const subscription = queue.subscriptions.get(group);
     const found: { partition: ExpectedPartition; sinceUs: number }[] = [];
-    if (subscription?.registered !== true) return found;
+    if (subscription?.registered !== true || subscription.isPaused === true || queue.isPaused) return found;
     for (const partition of queue.partitions.values()) {
-      const since = this.#known(partition, group).map((cursor) => claimableSince(partition, cursor, nowUs));
+      if (partition.isPaused) continue;
+      const since = this.#known(partition, group, nowUs).map((cursor) => claimableSince(partition, cursor, nowUs));
       if (since.length === 0 || since.includes(null)) continue;
-      found.push({ partition, sinceUs: Math.max(subscription.seenAtUs, ...(since as number[])) });
+      const resumedAtUs = Math.max(subscription.resumedAtUs ?? 0, queue.resumedAtUs, partition.resumedAtUs);
+      found.push({ partition, sinceUs: Math.max(subscription.seenAtUs, resumedAtUs, ...(since as number[])) });
     }
     return found;
   }
@@ -577,7 +601,7 @@ export class Auditor {
         withExpiredPassed(partition, cursor, nowUs).some(({ committed }) => committed === partition.last);
       const cursors = partition.cursors.get(group);
       // Where it has been nowhere yet, one of the places where it may begin must be the end.
-      return cursors?.every(isAtEnd) ?? this.#known(partition, group).some(isAtEnd);
+      return cursors?.every(isAtEnd) ?? this.#known(partition, group, nowUs).some(isAtEnd);
     });
   }
 
@@ -594,6 +618,7 @@ export class Auditor {
   /** The process died, and with it everything it was asked. */
   processEnded(): void {
     for (const pop of this.openPops) this.popFailed(pop);
+    this.groups.processEnded();
   }
 
   /** The client of a pop is gone: what it claimed and nobody got is handed back, some time. */
@@ -661,7 +686,7 @@ export class Auditor {
         if (after !== null) next.push(after);
       } else expectations.push(`${JSON.stringify(expected.verdicts)} for ${JSON.stringify(cursor)}`);
     };
-    for (const base of this.#known(partition, group)) {
+    for (const base of this.#known(partition, group, nowUs)) {
       for (const cursor of withExpiredPassed(partition, base, nowUs)) consider(base, cursor);
     }
     // A group without a known cursor may not have one at all.
@@ -686,9 +711,12 @@ export class Auditor {
     retryCount: number,
     nowUs: number,
   ): void {
-    const key = deadLetterKey(partition.pid, group, offset);
-    ensure(!this.deadLetters.has(key), `a group gives a record up once: ${key}`);
+    const key = deadLetterKey(partition.pid, group, offset, nowUs);
     const { queue } = partition;
+    const isAgain = [...this.deadLetters.values()].some(
+      (row) => row.pid === partition.pid && row.group === group && row.offset === offset,
+    );
+    ensure(!isAgain || this.groups.isRewound(queue.number, group), `a group gives a record up once: ${key}`);
     const row = {
       queue: queue.name,
       queueNumber: queue.number,
@@ -822,7 +850,7 @@ export class Auditor {
   /** `isWhole`: nothing else is going on, so the page must be exactly what is expected. */
   deadLettersRead(queue: string | null, group: string | null, page: DeadLetterPage, isWhole: boolean): void {
     for (const row of page.rows) {
-      const expected = this.deadLetters.get(deadLetterKey(row.pid, row.group, row.offset));
+      const expected = this.deadLetters.get(deadLetterKey(row.pid, row.group, row.offset, row.failedAtUs));
       // The queue may have been deleted since the page was made.
       if (expected === undefined) {
         ensure(
@@ -878,6 +906,7 @@ export class Auditor {
         this.#addQueue(expected);
       }
       ensure(sameOptions(queue.options, expected.options), `the queue ${queue.name} has the options it was given`);
+      ensure(queue.pausedAtUs > 0 === expected.isPaused, `the queue ${queue.name} is paused when it was`);
       for (const subscription of queue.subscriptions) {
         const { number, group, mode, sinceUs, conflation, registered } = subscription;
         const before = expected.subscriptions.get(group);
@@ -887,12 +916,28 @@ export class Auditor {
           before.sinceUs === sinceUs &&
           before.conflation === conflation &&
           before.registered === registered;
+        const isPaused = subscription.pausedAtUs > 0;
+        if (before !== undefined) {
+          ensure(isPaused === (before.isPaused === true), `${group} on ${queue.name} is paused when it was`);
+        }
         if (isSame) continue;
-        const facts = { number, mode, sinceUs, conflation, registered, seenAtUs: nowUs };
-        const text = JSON.stringify({ queue: queue.number, group, ...facts, seenAtUs: 0 });
+        const pause = before === undefined ? { isPaused, resumedAtUs: nowUs } : before;
+        const facts: ExpectedSubscription = {
+          number,
+          mode,
+          sinceUs,
+          conflation,
+          registered,
+          seenAtUs: nowUs,
+          isPaused: pause.isPaused === true,
+          resumedAtUs: pause.resumedAtUs ?? 0,
+        };
+        const text = JSON.stringify({ queue: queue.number, group, number, mode, sinceUs, conflation, registered });
         ensure(before?.registered !== true, `${group} stays on ${queue.name} as it registered: ${text}`);
         ensure(
-          this.#seenSubscriptions.get(number) === text || this.#explains(expected, group, facts, nowUs),
+          this.#seenSubscriptions.get(number) === text ||
+            this.#explains(expected, group, facts, nowUs) ||
+            this.groups.explains(expected, group, facts),
           `somebody registered a group on ${queue.name}: ${text}`,
         );
         this.#seenSubscriptions.set(number, text);
@@ -945,7 +990,7 @@ export class Auditor {
     const rows = state.deadLetters.all();
     ensure(rows.length === this.deadLetters.size, `${this.deadLetters.size} dead letters exist, not ${rows.length}`);
     for (const { pid, group, offset, error, stampUs, retryCount } of rows) {
-      const expected = this.deadLetters.get(deadLetterKey(pid, group, offset));
+      const expected = this.deadLetters.get(deadLetterKey(pid, group, offset, stampUs));
       ensure(
         expected !== undefined &&
           expected.error === error &&
@@ -969,10 +1014,13 @@ export class Auditor {
       partitions.lastStampUs[lane] === partition.newestStampUs,
       `${place} was written at ${partition.newestStampUs}`,
     );
+    ensure(state.pausedPartitions.has(partition.pid) === partition.isPaused, `${place} is paused when it was`);
     const seen = new Set<string>();
     for (let row = partitions.firstCursor[lane]; row >= 0; row = cursors.nextOfLane[row]) {
       const group = state.subscriptions.get(cursors.subscription[row])?.group;
-      ensure(group !== undefined && !seen.has(group), `a group has one cursor in ${place}`);
+      // The rows of deleted groups are given back by and by.
+      if (group === undefined) continue;
+      ensure(!seen.has(group), `a group has one cursor in ${place}`);
       seen.add(group);
       if ((cursors.flags[row] & cursorBit.placed) === 0) continue;
       const claim = cursors.claim[row];
@@ -997,7 +1045,8 @@ export class Auditor {
         `${group} is in ${place} at ${text}, expected ${[...new Set(candidates.map(visible))].join(' or ')}`,
       );
       // Once it was seen, it is known.
-      if (partition.cursors.has(group)) this.#changes.set(partition.cursors, group, distinct(matching));
+      const isKnown = partition.cursors.has(group) || this.groups.isSought(partition, group);
+      if (isKnown) this.#changes.set(partition.cursors, group, distinct(matching));
     }
     for (const [group, candidates] of partition.cursors) {
       ensure(seen.has(group), `${group} has a cursor in ${place}: ${visible(candidates[0])}`);
@@ -1026,8 +1075,8 @@ function namedQueue({ target }: PopRequest): ReadonlySet<string> {
   return new Set(target.kind === 'queue' ? [target.queue] : []);
 }
 
-function deadLetterKey(pid: number, group: string, offset: number): string {
-  return `${pid} ${offset} ${group}`;
+function deadLetterKey(pid: number, group: string, offset: number, stampUs: number): string {
+  return `${pid} ${offset} ${stampUs} ${group}`;
 }
 
 function sameOptions(a: QueueOptions, b: QueueOptions): boolean {

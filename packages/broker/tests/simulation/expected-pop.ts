@@ -32,6 +32,8 @@ export interface ClaimFacts {
   readonly nowUs: number;
   readonly commitOnDelivery: boolean;
   readonly conflation: boolean;
+  /** The group is paused. */
+  readonly isPaused: boolean;
   /** Length of the lease, microseconds. */
   readonly leaseUs: number;
 }
@@ -68,6 +70,7 @@ export function objection(
 ): string | null {
   const { queue } = partition;
   const { nowUs } = facts;
+  if (facts.isPaused || queue.isPaused || partition.isPaused) return 'it is paused';
   if (hasLiveLease(cursor, nowUs)) return `a lease is live until ${cursor.lease?.expiresAtUs}`;
   if (cursor.heldUntilUs > nowUs) return `it is held until ${cursor.heldUntilUs}`;
   if (queue.windowUs > 0 && partition.newestStampUs + queue.windowUs > nowUs) return 'its quiet time is not over';

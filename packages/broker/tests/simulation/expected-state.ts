@@ -37,6 +37,8 @@ export class ExpectedPartition {
   readonly offsets = new Map<string, number[]>();
   /** By group. */
   readonly cursors = new Map<string, readonly ExpectedCursor[]>();
+  isPaused = false;
+  resumedAtUs = 0;
 
   constructor(pid: number, name: string, queue: ExpectedQueue) {
     this.pid = pid;
@@ -68,6 +70,10 @@ export interface ExpectedSubscription {
   readonly conflation: boolean;
   /** When it was first seen like this. */
   readonly seenAtUs: number;
+  readonly isPaused?: boolean;
+  readonly resumedAtUs?: number;
+  /** Where it began before it was moved: appends of that time may have given it positions. */
+  readonly earlier?: readonly { readonly mode: 'all' | 'new' | 'timestamp'; readonly sinceUs: number }[];
 }
 
 /** A `ttl` that was in force from a moment on; 0 = none. */
@@ -83,6 +89,8 @@ export class ExpectedQueue {
   namespace: string;
   task: string;
   changedAtUs: number;
+  isPaused = false;
+  resumedAtUs = 0;
   ttls: readonly TtlPeriod[];
   readonly partitions = new Map<string, ExpectedPartition>();
   readonly subscriptions = new Map<string, ExpectedSubscription>();

@@ -65,8 +65,10 @@ async function runSeed(seed: number): Promise<boolean> {
   const report = await runWorld(options);
   add(report);
   if (values.verbose) {
-    const { counts, crashes, reloads, snapshots, segments, coldReads, virtualMs } = report;
-    say(`${seed} ${JSON.stringify({ ...counts, crashes, reloads, snapshots, segments, coldReads, virtualMs })}`);
+    const { counts, groupCounts, crashes, reloads, snapshots, segments, coldReads, virtualMs } = report;
+    say(
+      `${seed} ${JSON.stringify({ ...counts, ...groupCounts, crashes, reloads, snapshots, segments, coldReads, virtualMs })}`,
+    );
   }
   if (report.failure !== null) {
     failed(seed, report.failure.stack ?? report.failure.message, report.events);

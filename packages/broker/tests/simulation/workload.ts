@@ -43,7 +43,7 @@ export function startClients(host: ClientHost): void {
   new Operator(host).start();
 }
 
-abstract class Client {
+export abstract class Client {
   protected readonly host: ClientHost;
 
   constructor(host: ClientHost) {

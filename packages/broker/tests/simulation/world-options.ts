@@ -38,6 +38,10 @@ export interface Features {
   readonly reconfigures: boolean;
   readonly deletes: boolean;
   readonly reads: boolean;
+  readonly seeks: boolean;
+  readonly groupDeletes: boolean;
+  readonly groupMoves: boolean;
+  readonly pauses: boolean;
 }
 
 /** What goes wrong in a world. */
@@ -126,6 +130,9 @@ const featureNames: readonly (keyof Features)[] = [
   'reads',
 ];
 
+/** Drawn apart, so that the rest of a seed's world is what it was before there were these. */
+const groupFeatureNames: readonly (keyof Features)[] = ['seeks', 'groupDeletes', 'groupMoves', 'pauses'];
+
 const faultNames: readonly (keyof Faults)[] = [
   'powerCuts',
   'kills',
@@ -145,6 +152,9 @@ export function drawWorld(seed: number): WorldOptions {
   const featureShare = one(0.15, 0.4, 0.6, 0.85);
   const features = {} as Record<keyof Features, boolean>;
   for (const name of featureNames) features[name] = random.chance(featureShare);
+  const groupRandom = new SimulatedRandom(seed, 11);
+  const groupShare = [0, 0.3, 0.7][groupRandom.integer(3)];
+  for (const name of groupFeatureNames) features[name] = groupRandom.chance(groupShare);
   const faultShare = one(0, 0.25, 0.5, 0.8);
   const faults = {} as Record<keyof Faults, boolean>;
   for (const name of faultNames) faults[name] = random.chance(faultShare);
@@ -188,5 +198,5 @@ export function drawWorld(seed: number): WorldOptions {
 export function describeWorld({ features, faults }: WorldOptions): string {
   const on = (names: readonly string[], from: object): string =>
     names.filter((name) => (from as Record<string, boolean>)[name]).join(' ') || 'none';
-  return `features: ${on(featureNames, features)}; faults: ${on(faultNames, faults)}`;
+  return `features: ${on([...featureNames, ...groupFeatureNames], features)}; faults: ${on(faultNames, faults)}`;
 }

@@ -13,6 +13,8 @@ import { AuditedEngine, type NetworkOptions, type Result } from './audited-engin
 import { type AuditCounts, Auditor, type PopAnswer, Violation } from './auditor.ts';
 import type { ExpectedQueue } from './expected-state.ts';
 import { FaultInjector } from './faults.ts';
+import type { GroupAudit } from './group-audit.ts';
+import { GroupOperator, resumptions } from './group-operator.ts';
 import { SimulatedCipher } from './simulated-cipher.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 import { type ProcessHooks, SimulatedProcess } from './simulated-process.ts';
@@ -28,6 +30,7 @@ export interface WorldReport {
   /** Of everything that happened, and of the state in the end: equal for equal seeds. */
   readonly hash: string;
   readonly counts: AuditCounts;
+  readonly groupCounts: GroupAudit['counts'];
   readonly crashes: number;
   readonly reloads: number;
   readonly snapshots: number;
@@ -130,7 +133,7 @@ class World {
       await this.#boot();
       await this.#pass(() => this.#process?.shard !== undefined, 10_000, 'the broker starts');
       const random = new SimulatedRandom(seed, 4);
-      startClients({
+      const host = {
         engine: this.#engine,
         scheduler: this.#scheduler,
         random,
@@ -138,7 +141,9 @@ class World {
         wallUs: () => this.#wallUs(),
         identity: () => this.#process?.store?.state.identity ?? null,
         isOver: () => this.#clientsAreOver || this.#failure !== null,
-      });
+      };
+      startClients(host);
+      if (GroupOperator.isNeeded(host)) new GroupOperator(host).start();
       this.#faults.start();
       this.#compareAgainAndAgain();
       await this.#pass(() => this.#auditor.counts.pushed >= recordsMax, durationMs, null);
@@ -153,6 +158,7 @@ class World {
       failure: this.#failure,
       hash: `${this.#trace.hash} ${finalHash}`,
       counts: this.#auditor.counts,
+      groupCounts: this.#auditor.groups.counts,
       crashes: this.#crashes,
       reloads: this.#reloads,
       snapshots: this.#snapshots,
@@ -362,6 +368,9 @@ class World {
       await this.#pass(() => this.#process !== process && this.#isServing(), 60_000, 'a healed broker serves');
     }
     for (const queue of this.#auditor.queues.keys()) await this.#relax(queue);
+    for (const request of resumptions(this.#auditor.queues.values())) {
+      await this.#until((done) => this.#engine.groups.pause(request, done), `${JSON.stringify(request)} is resumed`);
+    }
     for (const queue of this.#auditor.queues.keys()) await this.#probe(queue);
     const drains = [...this.#auditor.queues.values()].flatMap((queue) =>
       [...queue.subscriptions].filter(([, { registered }]) => registered).map(([group]) => ({ queue, group })),
