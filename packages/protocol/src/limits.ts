@@ -27,9 +27,9 @@ export const limits = {
   errorTextBytesMax: 4096,
   /** Single partitions that may be paused at the same time, in all queues together. */
   pausedPartitionsMax: 10_000,
-  /** Partitions that one answer about a group lists, by default and at most. */
+  /** Rows that one answer about groups lists, by default and at most. */
   groupPartitionsDefault: 1000,
-  groupPartitionsMax: 10_000,
+  groupPartitionsMax: 5000,
   /** Partitions that the list of groups looks at for the oldest message, per queue. */
   groupListPartitionsMax: 100_000,
   /** Positions that one request may ask for, and one answer hold. */

@@ -46,6 +46,8 @@ class ReadyRing {
   #head = 0;
   #count = 0;
   readonly #isCurrent: (row: number, ticket: number) => boolean;
+  /** Entries that were put at the head and are still there, at most. */
+  #returned = 0;
   /** Index of the next partition that the walk over the backlog looks at. */
   backfillAt = 0;
 
@@ -67,6 +69,12 @@ class ReadyRing {
     this.#head = (this.#head - 1) & (this.#rows.length - 1);
     this.#put(this.#head, row, ticket);
     this.#count++;
+    this.#returned++;
+  }
+
+  /** True while rows that were given back may stand at the head: they were ready before anything else. */
+  get hasReturned(): boolean {
+    return this.#returned > 0;
   }
 
   #put(at: number, row: number, ticket: number): void {
@@ -81,6 +89,7 @@ class ReadyRing {
       const ticket = this.#tickets[this.#head];
       this.#head = (this.#head + 1) & (this.#rows.length - 1);
       this.#count--;
+      if (this.#returned > 0) this.#returned--;
       if (this.#isCurrent(row, ticket)) return row;
     }
     if (this.#rows.length > keptRingRows) this.#resize(8);
@@ -97,6 +106,7 @@ class ReadyRing {
       kept++;
     }
     this.#count = kept;
+    this.#returned = Math.min(this.#returned, kept);
     if (kept * 2 > this.#rows.length) this.#resize(this.#rows.length * 2);
   }
 
@@ -206,10 +216,20 @@ export class Schedule implements StateObserver {
     subscription.lastPopUs = this.nowUs;
     if (subscription.isPaused) return taken.none;
     const ring = this.#ring(subscription.number);
+    // What was read from disk for this group comes before the rest of its backlog: else the walk would go on to other
+    // partitions that have to be read, and nothing be delivered before its end.
+    if (ring.hasReturned) {
+      const row = this.#takeFiled(subscription, ring);
+      if (row !== taken.none) return row;
+    }
     if (this.#backlog(subscription) > 0) {
       const row = this.#backfill(subscription, ring);
       if (row !== taken.none) return row;
     }
+    return this.#takeFiled(subscription, ring);
+  }
+
+  #takeFiled(subscription: Subscription, ring: ReadyRing): number {
     for (let steps = 0; steps < staleRowsMax; steps++) {
       const row = ring.shift();
       if (row < 0) return taken.none;

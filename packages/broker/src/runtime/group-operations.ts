@@ -33,7 +33,7 @@ import { SlicedOperation, type Unfinished, unfinished } from './sliced-operation
 const sliceLimits = {
   seekLanes: 2000,
   /** Searches for an append by time that are made at the same moment. */
-  seekSearches: 1000,
+  seekSearches: 200,
   /** Numbers of queues; one whose group is changed weighs as much as `queueWeight` that are not. */
   queues: 10_000,
   queueWeight: 20,

@@ -24,8 +24,9 @@ import { utf8Text } from './text.ts';
 const sliceLimits = {
   /** Pairs of a partition and a group that one slice looks at. */
   pairs: 4000,
-  /** The same where each may need a look at the disk. */
+  /** The same where each may need a look at the disk, and what is looked up there at the same moment. */
   searchedPairs: 1000,
+  lookups: 200,
   /** Rows that one slice makes. */
   rows: 500,
   /** Times that a chunk is looked at again after something was fetched for it. */
@@ -283,7 +284,7 @@ class ListOperation extends GroupWalk<object> {
       this.#lanes++;
       this.#look(lane);
       cost += this.#listed?.length ?? 1;
-      if (this.#again.length >= sliceLimits.rows) break;
+      if (this.#again.length >= sliceLimits.lookups) break;
     }
     return cost;
   }
@@ -423,7 +424,7 @@ class LaggingOperation extends GroupWalk<object> {
       const queue = this.#left > 0 && this.#lookups < sliceLimits.laggingLookups ? this.currentQueue() : undefined;
       if (queue === undefined) return {};
       const behind = queue.subscriptions.filter((each) => each.partitionsBehind() > 0 || !each.isCountExact);
-      cost += 10;
+      cost += 10 + queue.subscriptions.length;
       if (behind.length === 0) {
         this.nextQueue();
         continue;
@@ -432,7 +433,7 @@ class LaggingOperation extends GroupWalk<object> {
       if (chunk === undefined) return needsLoad;
       this.#reply.rows(chunk.rows);
       this.#left -= chunk.rows.length;
-      cost += sliceLimits.searchedPairs;
+      cost += sliceLimits.pairs;
       if (chunk.isLast) this.nextQueue();
       else this.pid = chunk.pid;
     }

@@ -545,6 +545,7 @@ export class Auditor {
         starts.add(startOf(partition, mode, sinceUs));
       }
     }
+    for (const start of this.groups.startsIn(partition, group)) starts.add(start);
     const key = JSON.stringify([partition.queue.name, partition.name, group]);
     for (const pinned of this.#pinnedStarts) {
       if (pinned.key !== key) continue;

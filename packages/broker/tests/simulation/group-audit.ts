@@ -62,6 +62,7 @@ export class GroupAudit {
   readonly #seeks = new Set<OpenSeek>();
   /** Groups that went back at least once: they may give up a record again. */
   readonly #rewound = new Set<string>();
+  readonly #starts = new Map<ExpectedPartition, Map<string, Set<number>>>();
   readonly #moves: { readonly group: string; readonly sinceUs: number }[] = [];
   readonly counts = { seeks: 0, deletedGroups: 0, movedStarts: 0, pauses: 0, listedGroups: 0 };
 
@@ -120,9 +121,23 @@ export class GroupAudit {
       const isUntouched = before.has(partition) && before.get(partition) === partition.cursors.get(request.group);
       const next = isUntouched ? moved : [...known, ...moved];
       if (isUntouched || partition.cursors.has(request.group)) changes.set(partition.cursors, request.group, next);
+      else this.#mayStart(partition, request.group, moved);
     }
     seek.isDecided = true;
     this.counts.seeks++;
+  }
+
+  /** A partition that was born while the seek was under way: it has a cursor there, or none yet. */
+  #mayStart(partition: ExpectedPartition, group: string, moved: readonly ExpectedCursor[]): void {
+    const byGroup = this.#starts.get(partition) ?? new Map<string, Set<number>>();
+    const starts = byGroup.get(group) ?? new Set();
+    for (const { committed } of moved) starts.add(committed);
+    this.#starts.set(partition, byGroup.set(group, starts));
+  }
+
+  /** Positions that a seek may have given the group where no other position of it is known. */
+  startsIn(partition: ExpectedPartition, group: string): Iterable<number> {
+    return this.#starts.get(partition)?.get(group) ?? [];
   }
 
   /** Its answer left, or it was refused with nothing done. */

@@ -150,6 +150,39 @@ describe('the net catches a broker', () => {
   it('that loses sight of partitions whose blocks had to be read from disk', () =>
     assertPatchCaught(Schedule.prototype, 'giveBack', () => () => undefined));
 
+  it('whose groups never go back, live and in replay alike', () =>
+    assertPatchCaught(
+      BrokerState.prototype,
+      'cursor',
+      (original) =>
+        function (this: BrokerState, record: CursorRecord): void {
+          const first = this.partitions.firstCursor[this.laneOf(record.pid)];
+          const row = this.cursors.find(first, record.subscription);
+          if (row >= 0) record.committed = Math.max(record.committed, this.cursors.committed[row]);
+          original.call(this, record);
+        },
+    ));
+
+  it('that pauses a partition whose messages are ready only once they were delivered', () =>
+    assertPatchCaught(Schedule.prototype, 'pauseChanged', () => () => undefined));
+
+  it('that wakes nobody when a pause ends', () =>
+    assertPatchCaught(Waiters.prototype, 'manyReady', () => () => undefined));
+
+  it('that loses count of what a group has left to do', () => {
+    let records = 0;
+    return assertPatchCaught(
+      BrokerState.prototype,
+      'cursor',
+      (original) =>
+        function (this: BrokerState, record: CursorRecord): void {
+          original.call(this, record);
+          const subscription = this.subscriptions.get(record.subscription);
+          if (++records % 20 === 0 && subscription !== undefined) subscription.placedPending++;
+        },
+    );
+  });
+
   it('that now and then wakes nobody when a partition is ready', () => {
     let ready = 0;
     return assertPatchCaught(
