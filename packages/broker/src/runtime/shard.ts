@@ -377,6 +377,7 @@ export class Shard implements Engine, PopHost {
       parkedPops: this.waiters.count,
       queuedOperations: this.#queue.size,
       bytesSinceSnapshot: this.#store.bytesSinceSnapshot(),
+      missedRecords: missedRecords(state),
       ...this.#housekeeping.counts,
       ...this.#housekeeping.reclaimer.counts,
       ...this.#store.stats(),
@@ -715,6 +716,13 @@ export class Shard implements Engine, PopHost {
     this.#whenDrained();
     this.#whenDrained = null;
   }
+}
+
+/** Records that were removed before a group had settled them. */
+function missedRecords(state: BrokerState): number {
+  let missed = 0;
+  for (const subscription of state.subscriptions.values()) missed += subscription.missed;
+  return missed;
 }
 
 function rowFilter(
