@@ -696,6 +696,7 @@ export class Shard implements Engine, PopHost {
     this.#phase = 'stopped';
     this.#cancelDeadline?.();
     this.#dropQueued(refusals.stopping);
+    this.#snapshots.stop();
     await this.#housekeeping.stop();
     if (wasServing) await this.#store.close();
     else await this.#store.abandon();

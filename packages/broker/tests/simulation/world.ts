@@ -33,11 +33,14 @@ export interface WorldReport {
   readonly snapshots: number;
   readonly segments: number;
   readonly coldReads: number;
+  readonly reclaimed: number;
+  readonly relocatedBytes: number;
   readonly virtualMs: number;
   /** The last events, oldest first. */
   readonly events: readonly string[];
 }
 
+const withoutRetention = { retentionEnabled: false, maxWaitTimeSeconds: 0 };
 const startUs = 1_700_000_000_000_000;
 const stepMs = 50;
 /** Virtual time within which a healed broker must have delivered everything: the longest lease, and some. */
@@ -81,6 +84,8 @@ class World {
   #reloads = 0;
   #snapshots = 0;
   #coldReads = 0;
+  #reclaimed = 0;
+  #relocatedBytes = 0;
 
   constructor(options: WorldOptions, hooks: ProcessHooks) {
     this.#options = options;
@@ -89,7 +94,10 @@ class World {
     const scheduler = this.#scheduler;
     this.#random = new SimulatedRandom(seed, 1);
     this.#disk = new SimulatedDisk({ seed, scheduler, latencyMsMax: options.diskLatencyMsMax });
-    this.#auditor = new Auditor(500_000 + (options.diskLatencyMsMax + options.turnDelayMsMax) * 500_000);
+    this.#auditor = new Auditor(
+      500_000 + (options.diskLatencyMsMax + options.turnDelayMsMax) * 500_000,
+      options.retention.housekeeping.cleanupUs,
+    );
     this.#network = { delayMsMax: options.networkDelayMsMax, lossShare: options.lossShare };
     const cipher = new SimulatedCipher();
     this.#engine = new AuditedEngine({
@@ -158,6 +166,8 @@ class World {
       snapshots: this.#snapshots,
       segments: this.#disk.paths().filter((path) => path.endsWith('.seg')).length,
       coldReads: this.#coldReads,
+      reclaimed: this.#reclaimed,
+      relocatedBytes: this.#relocatedBytes,
       virtualMs: this.#scheduler.nowMs,
       events: this.#trace.last(),
     };
@@ -214,6 +224,7 @@ class World {
         openSidecarsMax: this.#options.openSegmentsMax,
       },
       snapshotLogBytes: this.#options.snapshotLogBytes,
+      housekeeping: this.#options.retention.housekeeping,
       turnDelayMsMax: this.#options.turnDelayMsMax,
       hooks: this.#hooks,
       wallUs: () => this.#wallUs(),
@@ -245,6 +256,8 @@ class World {
 
   #logged(level: string, text: string): void {
     this.#note(`${level}: ${text}`);
+    // What cannot be built again is lost with its file, and the broker says so.
+    if (text.includes('the ids in it are forgotten')) this.#auditor.mayForgetIds = true;
     if (level === 'error' && !this.#faults.mayComplain) this.#fail(new Violation(`the broker complains: ${text}`));
   }
 
@@ -324,6 +337,8 @@ class World {
     this.#reloads += metrics['reloads'];
     this.#snapshots += metrics['snapshots'];
     this.#coldReads += metrics['coldReads'];
+    this.#reclaimed += metrics['reclaimedSegments'];
+    this.#relocatedBytes += metrics['relocatedBytes'];
   }
 
   #compareAgainAndAgain(): void {
@@ -397,7 +412,14 @@ class World {
 
   /** Nothing holds messages back any longer. */
   async #relax(queue: string): Promise<void> {
-    const options = { delayedProcessing: 0, windowBuffer: 0, maxSize: 0, ttl: 0, retryDelay: null };
+    const options = {
+      delayedProcessing: 0,
+      windowBuffer: 0,
+      maxSize: 0,
+      ttl: 0,
+      retryDelay: null,
+      ...withoutRetention,
+    };
     const request = { queue, namespace: null, task: null, mode: 'merge' as const, options };
     await this.#until<null>((done) => this.#engine.configure(request, done), `${queue} is configured`);
   }
