@@ -186,7 +186,7 @@ export class Auditor {
   /** How long readiness may take to show, microseconds: reading from a slow disk takes time. */
   readonly #slackUs: number;
 
-  /** The ids of removed records lay in a file that was damaged. */
+  /** The ids of a segment that was reclaimed lay in a file that was damaged. */
   mayForgetIds = false;
   /** How long an empty partition stays; 0 = for ever. */
   readonly cleanupUs: number;
@@ -278,8 +278,7 @@ export class Auditor {
       }
       if (item.id !== null) first.set(item.id, i);
       let known = partition === undefined ? undefined : this.#remembered(partition, item.id, nowUs, windowUs);
-      const isForgotten = this.mayForgetIds && (known?.offset ?? 0) < (partition?.logStart ?? 0);
-      if (isForgotten && result.status === itemStatus.queued) known = undefined;
+      if (this.mayForgetIds && result.status === itemStatus.queued) known = undefined;
       if (known === undefined) {
         ensure(
           result.status === itemStatus.queued,

@@ -165,6 +165,8 @@ export class FaultInjector {
   #mend(): void {
     const flips = this.#flips;
     this.#flips = [];
-    for (const { path, position, bit } of flips) this.#host.disk.corrupt(path, position, bit);
+    const { disk } = this.#host;
+    // One that was reclaimed meanwhile needs no mending.
+    for (const { path, position, bit } of flips) if (disk.paths().includes(path)) disk.corrupt(path, position, bit);
   }
 }
