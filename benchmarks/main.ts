@@ -5,6 +5,7 @@
 import { writeFileSync } from 'node:fs';
 import { batchedPushes } from './cases/batched-pushes.ts';
 import type { BenchCase } from './cases/case.ts';
+import { expiringBacklog } from './cases/expiring-backlog.ts';
 import { manyPartitions } from './cases/many-partitions.ts';
 import { rememberedIds } from './cases/remembered-ids.ts';
 import { scatteredPushes } from './cases/scattered-pushes.ts';
@@ -22,6 +23,7 @@ const cases: readonly BenchCase[] = [
   waitingPop,
   manyPartitions,
   rememberedIds,
+  expiringBacklog,
 ];
 
 async function main(options: BenchOptions): Promise<void> {
