@@ -49,7 +49,7 @@ describe('retention in the field', { concurrency: 16 }, () => {
     const queue = freshName('q');
     await broker.client.configure(queue, { retentionEnabled: true, retentionSeconds: 8 });
     await broker.client.pushAll(queue, 'p', [0]);
-    const [first] = await broker.client.pop(queue, { group: 'slow', subscriptionMode: 'all' });
+    const [first] = await broker.client.pop(queue, { group: 'slow', mode: 'all' });
     await broker.client.ack([first]);
     const missedBefore = Number((await broker.client.metrics())['missedRecords']);
     for (let n = 1; n < 5; n++) await broker.client.pushAll(queue, 'p', [n]);
@@ -69,7 +69,7 @@ describe('retention in the field', { concurrency: 16 }, () => {
   it('is not held back by a group that never moves', async () => {
     const queue = freshName('q');
     await broker.client.configure(queue, aged);
-    await broker.client.pop(queue, { group: 'zombie', subscriptionMode: 'all' });
+    await broker.client.pop(queue, { group: 'zombie', mode: 'all' });
     await broker.client.pushAll(queue, 'p', [1, 2, 3]);
     await holds(broker.client, queue, 0);
   });
@@ -95,11 +95,7 @@ describe('retention in the field', { concurrency: 16 }, () => {
       const queue = freshName('q');
       await own.client.configure(queue, aged);
       await own.client.pushAll(queue, 'p', [{ bad: 'x'.repeat(1000) }]);
-      await own.client.ack(
-        await own.client.pop(queue, { group: 'g', subscriptionMode: 'all' }),
-        'dlq',
-        'spoilt',
-      );
+      await own.client.ack(await own.client.pop(queue, { group: 'g', mode: 'all' }), 'dlq', 'spoilt');
       await holds(own.client, queue, 0);
       await own.killAndRestart();
       const { messages } = await own.client.deadLetters<{ bad: string }>({ queue });
