@@ -248,6 +248,7 @@ async function pushEach(machine: Machine, items: ReturnType<typeof records>): Pr
 }
 
 describe('retention', () => {
+  // S-020, S-023: ids outlive their messages
   it('removes what is older than retentionSeconds, keeps offsets, and remembers ids', async () => {
     const machine = new Machine();
     await machine.start();
@@ -343,6 +344,7 @@ describe('retention', () => {
     await machine.check();
   });
 
+  // S-047
   it('never delivers an expired message, also before it was removed', async () => {
     const machine = new Machine();
     await machine.start();
@@ -357,6 +359,37 @@ describe('retention', () => {
     );
     await machine.pass(5);
     assert.equal((await machine.detail()).messages.total, 0);
+    await machine.check();
+  });
+
+  // S-046
+  it('under readers removes only at the old end: what they get is whole and in order', async () => {
+    const machine = new Machine();
+    await machine.start();
+    await machine.configure({ retentionEnabled: true, retentionSeconds: 3 });
+    const next = new Map([
+      ['fast', 0],
+      ['slow', 0],
+    ]);
+    let holes = 0;
+    for (let round = 0; round < 100; round++) {
+      await pushEach(machine, records(round * 4, 4));
+      for (const [group, from] of next) {
+        if (group === 'slow' && round % 5 !== 0) continue;
+        const { leaseStamp, records: got } = await machine.pop(group, 6);
+        if (got.length === 0) continue;
+        const [{ offset: first }] = got;
+        assert.ok(first >= from);
+        if (first > from) holes++;
+        got.forEach(({ offset, id, payload }, i) => {
+          assert.deepEqual([offset, id, payload.length], [first + i, `p-${first + i}`, 202]);
+        });
+        assert.deepEqual(new Set((await machine.ack(group, leaseStamp, got)).errors), new Set([0]));
+        next.set(group, first + got.length);
+      }
+      await machine.pass(0.2);
+    }
+    assert.ok(holes > 0 && (machine.shard.metrics()['missedRecords'] ?? 0) > 0);
     await machine.check();
   });
 
@@ -378,6 +411,7 @@ describe('retention', () => {
 });
 
 describe('reclaiming', () => {
+  // S-018
   it('keeps dead letters readable after their message, and their segment, are gone', async () => {
     const machine = new Machine();
     await machine.start();
@@ -525,6 +559,7 @@ describe('when the disk fails while segments are emptied and given back', () => 
 });
 
 describe('cleanup of partitions', () => {
+  // S-079
   it('deletes one that was emptied long ago, keeps those with dead letters, and begins anew with the next push', async () => {
     const machine = new Machine(60_000_000);
     await machine.start();
