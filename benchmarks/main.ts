@@ -6,6 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { batchedPushes } from './cases/batched-pushes.ts';
 import type { BenchCase } from './cases/case.ts';
 import { coldReplay } from './cases/cold-replay.ts';
+import { expiringBacklog } from './cases/expiring-backlog.ts';
 import { manyPartitions } from './cases/many-partitions.ts';
 import { rememberedIds } from './cases/remembered-ids.ts';
 import { scatteredPushes } from './cases/scattered-pushes.ts';
@@ -24,6 +25,7 @@ const cases: readonly BenchCase[] = [
   manyPartitions,
   rememberedIds,
   coldReplay,
+  expiringBacklog,
 ];
 
 async function main(options: BenchOptions): Promise<void> {

@@ -319,7 +319,7 @@ async function recover(
     const missing = gapDamage(gaps, (address) => state.reclaimed.before(address));
     if (missing !== null) throw missing;
     soloLog.noteReclaimed((address) => state.reclaimed.before(address));
-    await adoptIdsOfReclaimed(disk, soloLog, index, log);
+    await adoptIdsOfReclaimed(disk, soloLog, index, state, log);
   } catch (error) {
     await index.close();
     throw error;
@@ -386,11 +386,13 @@ async function adoptIdsOfReclaimed(
   disk: Disk,
   soloLog: SoloLog,
   index: SegmentedIndex,
+  state: BrokerState,
   log: DataFolderParts['log'],
 ): Promise<void> {
   const present = new Set(soloLog.segments().map((segment) => segment.base));
   for (const base of await listSidecars(disk)) {
-    if (present.has(base)) continue;
+    // The file of one that was reclaimed may still be there, for a moment.
+    if (present.has(base) && !state.reclaimed.holds(base)) continue;
     const adoption = await index.adopt(base, 'ids');
     if (adoption.ok || adoption.reason === 'missing') continue;
     log('error', `${adoption.damage.message}: ${forgottenIds}`);

@@ -84,7 +84,11 @@ export async function startBroker(config: BrokerConfig, log: (line: LogLine) => 
         process.exit(fatalExitCode);
       },
     },
-    { snapshotLogBytes: config.snapshotLogBytes, parkedPopsMax: config.maxParkedPops },
+    {
+      snapshotLogBytes: config.snapshotLogBytes,
+      parkedPopsMax: config.maxParkedPops,
+      housekeeping: { cleanupUs: config.partitionCleanupDays * 86_400_000_000 },
+    },
   );
   const http = buildHttpServer(shard, {
     port: config.port,

@@ -44,6 +44,11 @@ function summary(report: LogReport): string[] {
     `records: ${recordsText(report) || 'none'}`,
     report.cleanlyClosed ? 'closed cleanly' : 'not closed cleanly, or still open',
   ];
+  for (const { base, end } of report.gaps) {
+    lines.push(
+      `nothing is left of the log from address ${base} to ${end}: reclaimed, if \`lanemq verify\` does not complain`,
+    );
+  }
   if (report.unfinishedBytes > 0) {
     lines.push(`${report.unfinishedBytes} bytes of an unfinished write at the end; the next start cuts them off`);
   }

@@ -12,6 +12,9 @@ import { grownInt32, grownUint8 } from './columns.ts';
 import { Deadlines } from './deadlines.ts';
 import type { Queue } from './queue.ts';
 
+/** Lanes of deleted queues that one `take` passes over. */
+const passedMax = 5000;
+
 export class Expiry {
   readonly #state: BrokerState;
   /** Of the heap: place of each lane, plus 1. */
@@ -56,12 +59,14 @@ export class Expiry {
     return false;
   }
 
-  /** A lane that is due, taken out; −1 when there is none. Its caller files it again. */
+  /** A lane that is due, taken out; −1 when none was met. Its caller files it again. */
   take(nowUs: number): number {
-    for (;;) {
+    // Lanes of deleted queues are passed over, so many at a time: their rows are given back elsewhere.
+    for (let passed = 0; passed < passedMax; passed++) {
       const lane = this.#deadlines.take(nowUs);
       if (lane < 0 || this.#state.queueByNumber.has(this.#state.partitions.queueNumber[lane])) return lane;
     }
+    return -1;
   }
 
   /** Puts a lane where the state says that it belongs. */

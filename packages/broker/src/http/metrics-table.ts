@@ -55,6 +55,18 @@ export const engineMetrics: Readonly<Record<string, MetricFacts>> = {
   parkedPops: { kind: 'gauge', meaning: 'Pops that wait for messages.' },
   parkedFetches: { kind: 'gauge', meaning: 'Fetches that wait for records.' },
   queuedOperations: { kind: 'gauge', meaning: 'Requests that wait for the next turn.' },
+  expiredRecords: { kind: 'counter', meaning: 'Messages that retention removed, since the log was opened.' },
+  missedRecords: { kind: 'gauge', meaning: 'Of these, those that a group had not settled; once per group.' },
+  deletedPartitions: {
+    kind: 'counter',
+    meaning: 'Partitions deleted because nobody used them, since the log was opened.',
+  },
+  reclaimedSegments: { kind: 'counter', meaning: 'Segments given back to the disk, since the log was opened.' },
+  reclaimedBytes: { kind: 'counter', meaning: 'Their bytes.' },
+  relocatedBytes: {
+    kind: 'counter',
+    meaning: 'Bytes of messages copied out of sparse segments, since the log was opened.',
+  },
   bytesSinceSnapshot: { kind: 'gauge', meaning: 'Log bytes since the newest snapshot.' },
   fsyncs: { kind: 'counter', meaning: 'Times the log was made durable.' },
   syncs: { kind: 'counter', meaning: 'Times the log was made durable.' },

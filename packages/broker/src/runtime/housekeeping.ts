@@ -163,7 +163,15 @@ export class Housekeeping {
         if (beganUs === 0) beganUs = context.nowUs;
         isLeft = this.#takeDue(beganUs, partly) === steps.lanes;
       });
-      if (await this.#trimPartly(partly)) isLeft = true;
+      try {
+        if (await this.#trimPartly(partly)) isLeft = true;
+      } catch (error) {
+        // Those that were not trimmed would never be looked at again.
+        for (const { queue, lane, pid } of partly) {
+          if (this.#state.laneOf(pid) === lane) this.#host.schedule.expiry.file(queue, lane);
+        }
+        throw error;
+      }
     }
   }
 

@@ -111,24 +111,25 @@ export class Reclaimer {
   }
 
   async #search(): Promise<void> {
-    let candidates = this.#candidates();
+    const candidates = this.#candidates();
     if (candidates.length === 0) return;
     const storedBytes = candidates.reduce((sum, { base, end }) => sum + end - base, 0);
     const threshold = Math.max(storedBytes / candidates.length / 2, storedBytes * searchShare);
-    this.#unexplainedBytes = Math.min(this.#unexplainedBytes, this.#unfoundBytes(candidates));
-    if (this.#unfoundBytes(candidates) - this.#unexplainedBytes < threshold) return;
+    let unfoundBytes = this.#unfoundBytes(candidates);
+    this.#unexplainedBytes = Math.min(this.#unexplainedBytes, unfoundBytes);
+    if (unfoundBytes - this.#unexplainedBytes < threshold) return;
     for (const segment of candidates) {
       if (this.#damaged.has(segment.base)) continue;
-      await this.#look(segment);
-      candidates = this.#candidates();
-      if (this.#unfoundBytes(candidates) - this.#unexplainedBytes < threshold / 2) return;
+      unfoundBytes -= await this.#look(segment);
+      if (unfoundBytes - this.#unexplainedBytes < threshold / 2) return;
     }
-    this.#unexplainedBytes = Math.max(0, this.#unfoundBytes(candidates));
+    this.#unexplainedBytes = Math.max(0, unfoundBytes);
   }
 
-  /** Finds out what of a segment is alive, and empties it when that is little. */
-  async #look(segment: StoredSegment): Promise<void> {
+  /** Finds out what of a segment is alive, and empties it when that is little. Returns the garbage it found in it. */
+  async #look(segment: StoredSegment): Promise<number> {
     const { base, end } = segment;
+    const bytesBefore = this.#scanned.get(base)?.liveBytes ?? end - base;
     const { segments, state } = this.#host.store;
     const sparseBytes = (end - base) * sparseShare;
     let liveBytes = 0;
@@ -140,11 +141,12 @@ export class Reclaimer {
       else if (live.length > 0) live = [];
     };
     const isShown = await this.#heedingDamage(base, () => segments.visitBlocks(base, note, () => this.#steps.pause()));
-    if (isShown !== true) return;
+    if (isShown !== true) return 0;
     if (liveBytes <= sparseBytes && (await this.#relocate(base, live))) {
       this.#free.set(base, { base, end });
       this.#scanned.delete(base);
     } else this.#scanned.set(base, { liveBytes });
+    return bytesBefore - liveBytes;
   }
 
   /** Writes blocks once more at the tail; false when one of them cannot be read. */

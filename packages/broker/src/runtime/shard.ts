@@ -418,6 +418,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
       parkedFetches: this.reads.waiters.count,
       queuedOperations: this.#queue.size,
       bytesSinceSnapshot: this.#store.bytesSinceSnapshot(),
+      missedRecords: missedRecords(state),
       ...this.#housekeeping.counts,
       ...this.#housekeeping.reclaimer.counts,
       ...this.#store.stats(),
@@ -738,6 +739,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
     this.#phase = 'stopped';
     this.#cancelDeadline?.();
     this.#dropQueued(refusals.stopping);
+    this.#snapshots.stop();
     await this.#housekeeping.stop();
     if (wasServing) await this.#store.close();
     else await this.#store.abandon();
@@ -758,6 +760,13 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
     this.#whenDrained();
     this.#whenDrained = null;
   }
+}
+
+/** Records that were removed before a group had settled them. */
+function missedRecords(state: BrokerState): number {
+  let missed = 0;
+  for (const subscription of state.subscriptions.values()) missed += subscription.missed;
+  return missed;
 }
 
 function rowFilter(

@@ -13,6 +13,7 @@ import { type AckOutcome, type BrokerState, cursorBit, idText, itemStatus } from
 import type { DeadLetterPage, PopRequest, QueueDetail } from '../../src/runtime/mod.ts';
 import { type ExpectedAckItem, expectAck, isSameVerdict } from './expected-ack.ts';
 import { claimableSince, claimed, type Delivery, leaseUsOf, objection, withExpiredPassed } from './expected-pop.ts';
+import { mayBeCleaned, miscount, trimObjection } from './expected-retention.ts';
 import {
   type ExpectedCursor,
   type ExpectedDeadLetter,
@@ -23,7 +24,7 @@ import {
   freshCursor,
   handedBack,
   hasLiveLease,
-  ttlUsOf,
+  periodOf,
 } from './expected-state.ts';
 import { GroupAudit } from './group-audit.ts';
 import { ChangeLog } from './versioned.ts';
@@ -104,6 +105,9 @@ export interface AuditCounts {
   /** Changes that a crash took back. */
   takenBack: number;
   recoveries: number;
+  /** Records that the broker removed, and partitions. */
+  removed: number;
+  cleaned: number;
 }
 
 function ensure(condition: boolean, promise: string): asserts condition {
@@ -158,6 +162,8 @@ export class Auditor {
     emptyPops: 0,
     takenBack: 0,
     recoveries: 0,
+    removed: 0,
+    cleaned: 0,
   };
   readonly queues = new Map<string, ExpectedQueue>();
   readonly partitions = new Map<number, ExpectedPartition>();
@@ -192,8 +198,14 @@ export class Auditor {
     candidates: (partition, group, nowUs) => this.#candidates(partition, group, nowUs),
   });
 
-  constructor(slackUs: number) {
+  /** The ids of a segment that was reclaimed lay in a file that was damaged. */
+  mayForgetIds = false;
+  /** How long an empty partition stays; 0 = for ever. */
+  readonly cleanupUs: number;
+
+  constructor(slackUs: number, cleanupUs = 0) {
     this.#slackUs = slackUs;
+    this.cleanupUs = cleanupUs;
   }
 
   // Answers and ends
@@ -278,7 +290,8 @@ export class Auditor {
         continue;
       }
       if (item.id !== null) first.set(item.id, i);
-      const known = partition === undefined ? undefined : this.#remembered(partition, item.id, nowUs, windowUs);
+      let known = partition === undefined ? undefined : this.#remembered(partition, item.id, nowUs, windowUs);
+      if (this.mayForgetIds && result.status === itemStatus.queued) known = undefined;
       if (known === undefined) {
         ensure(
           result.status === itemStatus.queued,
@@ -312,7 +325,9 @@ export class Auditor {
     if (id === null || windowUs === 0) return undefined;
     const offset = partition.offsets.get(id)?.at(-1);
     const record = offset === undefined ? undefined : partition.records[offset];
-    return record !== undefined && record.stampUs >= nowUs - windowUs ? record : undefined;
+    if (record === undefined || record.stampUs < nowUs - windowUs) return undefined;
+    // A message id is known as long as its record is there.
+    return record.hasOwnId || record.offset >= partition.logStart ? record : undefined;
   }
 
   #store(
@@ -363,7 +378,7 @@ export class Auditor {
   /** What the group furthest behind has at least to do: where the broker counts more is its own affair. */
   #leastDepth(queue: ExpectedQueue, nowUs: number): number {
     let total = 0;
-    for (const partition of queue.partitions.values()) total += partition.records.length;
+    for (const partition of queue.partitions.values()) total += partition.records.length - partition.logStart;
     if (queue.subscriptions.size === 0) return total;
     let worst = 0;
     for (const [group, subscription] of queue.subscriptions) {
@@ -371,7 +386,7 @@ export class Auditor {
       let pending = 0;
       for (const partition of queue.partitions.values()) {
         const committed = Math.max(...this.#candidates(partition, group, nowUs).map((cursor) => cursor.committed));
-        pending += partition.last - committed;
+        pending += partition.last - Math.max(committed, partition.logStart - 1);
       }
       worst = Math.max(worst, pending);
     }
@@ -679,7 +694,10 @@ export class Auditor {
     const next: ExpectedCursor[] = [];
     const expectations: string[] = [];
     const consider = (base: ExpectedCursor | null, cursor: ExpectedCursor | null): void => {
-      const expected = expectAck(partition, cursor, leaseStamp, asked, nowUs);
+      for (const forgets of this.mayForgetIds ? [false, true] : [false]) look(base, cursor, forgets);
+    };
+    const look = (base: ExpectedCursor | null, cursor: ExpectedCursor | null, forgets: boolean): void => {
+      const expected = expectAck(partition, cursor, leaseStamp, asked, nowUs, forgets);
       if (expected.verdicts.every((verdict, i) => isSameVerdict(verdict, actual[i]))) {
         matching.push(expected);
         // Where nothing changed, it stays open how many expired records were passed over.
@@ -809,7 +827,7 @@ export class Auditor {
   #setOptions(queue: ExpectedQueue, options: QueueOptions, nowUs: number): void {
     const before = { options: queue.options, ttls: queue.ttls, changedAtUs: queue.changedAtUs };
     queue.options = options;
-    queue.ttls = [...queue.ttls, { fromUs: nowUs, ttlUs: ttlUsOf(options) }];
+    queue.ttls = [...queue.ttls, periodOf(options, nowUs)];
     queue.changedAtUs = nowUs;
     this.#changes.did(() => Object.assign(queue, before));
   }
@@ -840,7 +858,7 @@ export class Auditor {
     ensure((view === null) === (queue === undefined), `a queue is shown when it exists: ${name}`);
     if (view === null || queue === undefined) return;
     let total = 0;
-    for (const partition of queue.partitions.values()) total += partition.records.length;
+    for (const partition of queue.partitions.values()) total += partition.records.length - partition.logStart;
     ensure(view.messages.total === total, `${name} holds ${total} messages, not ${view.messages.total}`);
     ensure(view.partitionCount === queue.partitions.size, `${name} has ${queue.partitions.size} partitions`);
     ensure(sameOptions(view.options, queue.options), `${name} is shown with its options`);
@@ -893,6 +911,7 @@ export class Auditor {
 
   /** Waiting pops create queues and register groups before they answer: what they did is taken over, if they could. */
   #sync({ state, nowUs }: Moment, creating: ReadonlySet<string>): void {
+    this.#takeOverRemovals(state, nowUs);
     for (const [name, queue] of this.queues) {
       ensure(state.queues.get(name)?.number === queue.number, `the queue ${name} exists until it is deleted`);
     }
@@ -953,6 +972,36 @@ export class Auditor {
     }
   }
 
+  /** The broker removes what has expired, and partitions that nobody uses, by itself: what is gone must be allowed to be. */
+  #takeOverRemovals(state: BrokerState, nowUs: number): void {
+    for (const partition of this.partitions.values()) {
+      const { queue } = partition;
+      if (!state.queues.has(queue.name)) continue;
+      const place = `${queue.name}/${partition.name} (pid ${partition.pid})`;
+      const lane = state.partitions.findPid(partition.pid);
+      if (lane < 0) {
+        const isFiled = [...this.deadLetters.values()].some(({ pid }) => pid === partition.pid);
+        ensure(!isFiled && mayBeCleaned(partition, nowUs, this.cleanupUs), `${place} exists, at ${nowUs}`);
+        this.#changes.delete(queue.partitions, partition.name);
+        this.#changes.delete(this.partitions, partition.pid);
+        this.counts.cleaned++;
+        continue;
+      }
+      const logStart = state.partitions.logStart[lane];
+      if (logStart === partition.logStart) continue;
+      const reason = trimObjection(partition, logStart, nowUs, (at, group) =>
+        this.#candidates(at, group, nowUs).map(({ committed }) => committed),
+      );
+      ensure(reason === null, `${place} may not begin at ${logStart} at ${nowUs}: ${reason}`);
+      const before = partition.logStart;
+      this.counts.removed += logStart - before;
+      partition.logStart = logStart;
+      this.#changes.did(() => {
+        partition.logStart = before;
+      });
+    }
+  }
+
   /** True when a pop is under way that creates the queue. */
   #isAwaited(queue: string): boolean {
     return [...this.openPops].some(({ request: { target } }) => target.kind === 'queue' && target.queue === queue);
@@ -988,6 +1037,8 @@ export class Auditor {
       `${this.partitions.size} partitions exist, not ${state.partitions.count}`,
     );
     for (const partition of this.partitions.values()) this.#comparePartition(state, partition, nowUs);
+    const wrong = miscount(state);
+    ensure(wrong === null, wrong ?? '');
     const rows = state.deadLetters.all();
     ensure(rows.length === this.deadLetters.size, `${this.deadLetters.size} dead letters exist, not ${rows.length}`);
     for (const { pid, group, offset, error, stampUs, retryCount } of rows) {

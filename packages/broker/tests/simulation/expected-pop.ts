@@ -51,8 +51,11 @@ export function withExpiredPassed(
   cursor: ExpectedCursor,
   nowUs: number,
 ): readonly ExpectedCursor[] {
-  if (partition.queue.ttls.every(({ ttlUs }) => ttlUs === 0) || hasLiveLease(cursor, nowUs)) return [cursor];
+  if (hasLiveLease(cursor, nowUs)) return [cursor];
   const found = [cursor];
+  // What was removed is passed over by whoever comes to it.
+  if (partition.logStart - 1 > cursor.committed) found.push({ ...cursor, committed: partition.logStart - 1 });
+  if (partition.queue.ttls.every(({ ttlUs }) => ttlUs === 0)) return found;
   for (const append of partition.appends) {
     if (append.last <= cursor.committed) continue;
     if (!partition.queue.mayHaveExpired(append.stampUs, nowUs)) break;
@@ -76,6 +79,7 @@ export function objection(
   if (queue.windowUs > 0 && partition.newestStampUs + queue.windowUs > nowUs) return 'its quiet time is not over';
   const { records } = delivery;
   const first = records[0].offset;
+  if (first < partition.logStart) return `what lies before ${partition.logStart} was removed`;
   const isVisible = (stampUs: number): boolean => stampUs + queue.delayUs <= nowUs;
   if (records.some(({ stampUs }) => !isVisible(stampUs))) return 'a record is delivered before its delay is over';
   if (records.some(({ stampUs }) => queue.isExpired(stampUs, nowUs))) return 'a record is delivered after its ttl';

@@ -6,6 +6,7 @@ import { type BrokerIdentity, defaultGroup, idText } from '../../src/core/mod.ts
 import type { ConfigureRequest, PopRequest } from '../../src/runtime/mod.ts';
 import type { AuditedEngine, SentAck } from './audited-engine.ts';
 import type { PopAnswer, PushedItem } from './auditor.ts';
+import { retentionOptions } from './expected-retention.ts';
 import type { SimulatedRandom } from './simulated-random.ts';
 import type { SimulatedScheduler } from './simulated-scheduler.ts';
 import type { WorldOptions } from './world-options.ts';
@@ -387,6 +388,8 @@ class Operator extends Client {
     if (features.maxSizes && this.chance(0.5)) options.maxSize = this.one(5, 50, 0);
     if (features.dedupWindows && this.chance(0.5)) options.dedupWindowSeconds = this.one(0, 1, 3, 300_000_000);
     if (features.encryption && this.chance(0.5)) options.encryptionEnabled = this.chance(0.7);
+    if (this.host.options.retention.isOn && this.chance(0.7))
+      Object.assign(options, retentionOptions(this.host.random));
     if (this.chance(0.2)) options.minPopWaitTime = this.one(0, 20, 300);
     if (this.chance(0.2)) options.priority = this.integer(-5, 5);
     return { queue, namespace: this.one(null, null, 'chat'), task: null, mode: this.one('merge', 'replace'), options };

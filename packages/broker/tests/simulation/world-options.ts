@@ -2,6 +2,7 @@
  * Every seed is another world: features and faults are wholly on or off, the weights of the rest differ wildly, and
  * numbers go to their extremes.
  */
+import { drawRetention, type RetentionWorld } from './expected-retention.ts';
 import { SimulatedRandom } from './simulated-random.ts';
 
 /** What clients do in a world. */
@@ -93,6 +94,7 @@ export interface WorldOptions {
   readonly indexCacheBytes: number;
   readonly rememberedBlocksMax: number;
   readonly snapshotLogBytes: number;
+  readonly retention: RetentionWorld;
 }
 
 const featureNames: readonly (keyof Features)[] = [
@@ -191,12 +193,15 @@ export function drawWorld(seed: number): WorldOptions {
     snapshotLogBytes: one(2048, 8192, 65_536, 1_000_000_000),
     indexCacheBytes: one(4096, 65_536, 1_000_000),
     rememberedBlocksMax: one(128, 10_000),
+    retention: drawRetention(seed),
   };
 }
 
 /** The names of what is on, for people. */
-export function describeWorld({ features, faults }: WorldOptions): string {
+export function describeWorld({ features, faults, retention }: WorldOptions): string {
   const on = (names: readonly string[], from: object): string =>
     names.filter((name) => (from as Record<string, boolean>)[name]).join(' ') || 'none';
-  return `features: ${on([...featureNames, ...groupFeatureNames], features)}; faults: ${on(faultNames, faults)}`;
+  const kept = retention.isOn ? ' retention' : '';
+  const names = [...featureNames, ...groupFeatureNames];
+  return `features: ${on(names, features)}${kept}; faults: ${on(faultNames, faults)}`;
 }

@@ -248,6 +248,7 @@ async function pushEach(machine: Machine, items: ReturnType<typeof records>): Pr
 }
 
 describe('retention', () => {
+  // S-020, S-023: ids outlive their messages
   it('removes what is older than retentionSeconds, keeps offsets, and remembers ids', async () => {
     const machine = new Machine();
     await machine.start();
@@ -343,6 +344,7 @@ describe('retention', () => {
     await machine.check();
   });
 
+  // S-047
   it('never delivers an expired message, also before it was removed', async () => {
     const machine = new Machine();
     await machine.start();
@@ -357,6 +359,37 @@ describe('retention', () => {
     );
     await machine.pass(5);
     assert.equal((await machine.detail()).messages.total, 0);
+    await machine.check();
+  });
+
+  // S-046
+  it('under readers removes only at the old end: what they get is whole and in order', async () => {
+    const machine = new Machine();
+    await machine.start();
+    await machine.configure({ retentionEnabled: true, retentionSeconds: 3 });
+    const next = new Map([
+      ['fast', 0],
+      ['slow', 0],
+    ]);
+    let holes = 0;
+    for (let round = 0; round < 100; round++) {
+      await pushEach(machine, records(round * 4, 4));
+      for (const [group, from] of next) {
+        if (group === 'slow' && round % 5 !== 0) continue;
+        const { leaseStamp, records: got } = await machine.pop(group, 6);
+        if (got.length === 0) continue;
+        const [{ offset: first }] = got;
+        assert.ok(first >= from);
+        if (first > from) holes++;
+        got.forEach(({ offset, id, payload }, i) => {
+          assert.deepEqual([offset, id, payload.length], [first + i, `p-${first + i}`, 202]);
+        });
+        assert.deepEqual(new Set((await machine.ack(group, leaseStamp, got)).errors), new Set([0]));
+        next.set(group, first + got.length);
+      }
+      await machine.pass(0.2);
+    }
+    assert.ok(holes > 0 && (machine.shard.metrics()['missedRecords'] ?? 0) > 0);
     await machine.check();
   });
 
@@ -378,6 +411,7 @@ describe('retention', () => {
 });
 
 describe('reclaiming', () => {
+  // S-018
   it('keeps dead letters readable after their message, and their segment, are gone', async () => {
     const machine = new Machine();
     await machine.start();
@@ -482,7 +516,50 @@ describe('reclaiming', () => {
   });
 });
 
+describe('when the disk fails while segments are emptied and given back', () => {
+  for (const kind of ['fails', 'is the last one before a power cut'] as const) {
+    it(`whichever operation ${kind}: nothing that is kept is lost, and the disk is given back in the end`, async () => {
+      let isReached = true;
+      for (let number = 1; isReached; number += kind === 'fails' ? 1 : 3) {
+        const machine = new Machine(0, 4096);
+        await machine.start();
+        await machine.configure({ retentionEnabled: true, retentionSeconds: 10 }, 'noise');
+        await machine.configure({ retryLimit: 0, retentionEnabled: true, retentionSeconds: 10 }, 'dead');
+        await machine.push([{ queue: 'dead', id: 'bad', payload: 'spoilt' }]);
+        const { leaseStamp, records: got } = await machine.pop('g', 1, 1, 'dead');
+        await machine.ack('g', leaseStamp, [{ id: 'bad', pid: got[0].pid, status: 'dlq' }]);
+        for (let i = 0; i < 4; i++) {
+          await machine.push([{ id: `kept-${i}`, partition: 'kept', payload: `${i}` }]);
+          for (const item of records(i * 30, 24, 'noise')) await machine.push([{ ...item, queue: 'noise' }]);
+        }
+        await machine.pass(9);
+        if (kind === 'fails') machine.disk.failOperation(number);
+        const endOperations = machine.disk.operations + number;
+        for (let step = 0; step < 1200 && (kind === 'fails' || machine.disk.operations < endOperations); step++) {
+          await machine.scheduler.advance(10);
+        }
+        isReached = kind === 'fails' ? !machine.disk.failureIsPending : machine.disk.operations >= endOperations;
+        machine.complaints.length = 0;
+        machine.kill('power');
+        await machine.start();
+        await machine.pass(15);
+        assert.ok(machine.segmentFiles().length <= 3, `operation ${number} leaves ${machine.segmentFiles()}`);
+        await machine.check();
+        assert.deepEqual(
+          (await machine.pop('h')).records.map(({ id }) => id),
+          ['kept-0', 'kept-1', 'kept-2', 'kept-3'],
+        );
+        assert.equal(textDecoder.decode((await machine.deadLetters()).rows[0].payload), '"spoilt"');
+        const again = await machine.push([{ id: 'noise-3', queue: 'noise', partition: 'noise' }]);
+        assert.deepEqual([...again.statuses], [itemStatus.duplicate]);
+        assert.deepEqual(machine.complaints, []);
+      }
+    });
+  }
+});
+
 describe('cleanup of partitions', () => {
+  // S-079
   it('deletes one that was emptied long ago, keeps those with dead letters, and begins anew with the next push', async () => {
     const machine = new Machine(60_000_000);
     await machine.start();
