@@ -13,7 +13,7 @@ import type { PushShape } from '../support/push-request.ts';
 import type { CaseFigures } from '../support/report.ts';
 import type { BenchCase } from './case.ts';
 
-const queue = 'bench-g';
+const queue = 'bench-h';
 const payloadBytes = 4096;
 const itemsPerPush = 100;
 const freeBytes = 200 * 1024 * 1024;

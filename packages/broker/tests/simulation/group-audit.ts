@@ -324,7 +324,7 @@ export class GroupAudit {
       for (const partition of queue.partitions.values()) {
         const left = this.#host
           .candidates(partition, row.group, moment.nowUs)
-          .map(({ committed }) => partition.last - committed);
+          .map(({ committed }) => partition.last - Math.max(committed, partition.logStart - 1));
         least += Math.min(...left);
         most += Math.max(...left);
         fewest += Math.min(...left) > 0 ? 1 : 0;
@@ -370,5 +370,9 @@ function positions(partition: ExpectedPartition, { request: { target }, submitte
       }
     }
   }
-  return [...found];
+  // Never before what was kept, which may have become less while the seek was under way.
+  const starts = partition.appends.map((append) => append.first).filter((first) => first <= partition.logStart);
+  return [
+    ...new Set([...found].flatMap((at) => [0, ...starts, partition.logStart].map((start) => Math.max(at, start - 1)))),
+  ];
 }
