@@ -211,12 +211,16 @@ export class FetchOperation implements Operation, FetchWaiter {
     const reply = this.#reply;
     const targets = this.#targets;
     const waves = this.#reads.waves();
+    // More of one entry, when its share of a wave was too small and those behind it are not used yet.
+    const more = this.#reads.waves('beside');
+    let source = waves;
     this.#weight = 0;
     let sinceStep = 0;
     try {
       for (let i = 0; i < targets.length; i++) {
         const target = targets[i];
         reply.openEntry(i);
+        source = waves;
         while (this.#goesOn(target)) {
           const block = target.blocks.shift();
           if (block === undefined) {
@@ -224,14 +228,15 @@ export class FetchOperation implements Operation, FetchWaiter {
               this.#lost(target, 'holds no block');
               break;
             }
-            if (!(await this.#readWave(waves, i))) return;
+            source = waves.holdsBehind(targets, i) ? more : waves;
+            if (!(await this.#readWave(source, i, source === more ? [target] : targets))) return;
             continue;
           }
           if (block.state !== 'whole') {
             this.#lost(target, block.state === 'gone' ? 'has lost a block' : 'is damaged');
             break;
           }
-          sinceStep += this.#writeBlock(target, waves, block);
+          sinceStep += this.#writeBlock(target, source, block);
           if (sinceStep < recordsPerStep) continue;
           sinceStep = 0;
           await this.#reads.pause();
@@ -241,6 +246,7 @@ export class FetchOperation implements Operation, FetchWaiter {
       }
     } finally {
       waves.release();
+      more.release();
     }
   }
 
@@ -256,10 +262,10 @@ export class FetchOperation implements Operation, FetchWaiter {
   }
 
   /** False when nobody waits for the answer any more. */
-  async #readWave(waves: BlockWaves, from: number): Promise<boolean> {
+  async #readWave(waves: BlockWaves, index: number, targets: readonly Target[]): Promise<boolean> {
     const wanted = Math.min(this.#request.maxBytes - this.#weight, limits.fetchAnswerBytesMax - this.#reply.bytes);
     try {
-      await waves.read(this.#targets, from, Math.max(wanted, 1));
+      await waves.read(targets, targets.length === 1 ? 0 : index, Math.max(wanted, 1), this.#reads.payloadShare);
     } catch (error) {
       // Retention may have taken the segment away while it was read. Then the records are gone, and there is no error.
       if (!this.#moveBounds()) throw error;
@@ -303,6 +309,7 @@ export class FetchOperation implements Operation, FetchWaiter {
     const from = target.next - planned.firstOffset;
     const to = Math.min(planned.count, target.end - planned.firstOffset);
     const callBytes = this.#request.maxBytes;
+    const weightBefore = this.#weight;
     for (let index = from; index < to; index++) {
       block.select(index);
       let { bytes, payloadStart: start, payloadEnd: end } = block;
@@ -324,6 +331,7 @@ export class FetchOperation implements Operation, FetchWaiter {
       target.next++;
       if (!this.#goesOn(target)) return index + 1 - from;
     }
+    this.#reads.sawPayload(this.#weight - weightBefore, (planned.length * (to - from)) / planned.count);
     return to - from;
   }
 }

@@ -47,6 +47,8 @@ const workPerTurn = 100_000;
 /** Look-ups by time that run at the same moment, for one request. */
 const timesAtOnce = 32;
 const entryWork = 30;
+const payloadShareMin = 0.02;
+const payloadShareStep = 0.01;
 
 /** A payload cannot be shown as it was pushed: there is no key, or not the right one. */
 export class UnreadablePayload extends Error {
@@ -65,6 +67,8 @@ export class OffsetReads implements OffsetReader {
   #store!: Store;
   waiters!: FetchWaiters;
   #memory = new WaveMemory();
+  /** Share of the payloads of stored bytes, a mean in which what was read last counts most. */
+  payloadShare = 0.5;
   #workTurn = -1;
   #workLeft = 0;
 
@@ -161,9 +165,10 @@ export class OffsetReads implements OffsetReader {
     };
   }
 
-  waves(): BlockWaves {
+  /** @param place 'beside' one that has its share of the memory: waiting for another share could be for ever. */
+  waves(place: 'alone' | 'beside' = 'alone'): BlockWaves {
     const { log, index, hasher } = this.#store;
-    return new BlockWaves(log, index, hasher, this.#memory);
+    return new BlockWaves(log, index, hasher, place === 'alone' ? this.#memory : null);
   }
 
   /** The record from which a stamp or a later one is found, of what was there when the bounds were taken. */
@@ -192,6 +197,12 @@ export class OffsetReads implements OffsetReader {
     } catch (error) {
       throw new UnreadablePayload('a payload is encrypted, and not with the key of the broker', { cause: error });
     }
+  }
+
+  /** `stored` bytes held payloads of `weight` bytes. */
+  sawPayload(weight: number, stored: number): void {
+    const share = Math.min(Math.max(weight / stored, payloadShareMin), 1);
+    this.payloadShare += (share - this.payloadShare) * payloadShareStep;
   }
 
   readingBegan(operation: Operation): void {
