@@ -70,7 +70,7 @@ export class OffsetReads implements OffsetReader {
   /** Share of the payloads of stored bytes, a mean in which what was read last counts most. */
   payloadShare = 0.5;
   #workTurn = -1;
-  #workLeft = 0;
+  readonly #workLeft = { look: 0, walk: 0 };
 
   constructor(host: OffsetReadsHost) {
     this.#host = host;
@@ -136,14 +136,15 @@ export class OffsetReads implements OffsetReader {
     this.#host.submit(operation);
   }
 
-  /** False when this turn has done enough: ask in the next one. */
-  takeWork(amount: number): boolean {
+  /** False when this turn has done enough: ask in the next one. Walks over queues do not use up what look-ups need. */
+  takeWork(amount: number, kind: 'look' | 'walk' = 'look'): boolean {
     if (this.#host.turn !== this.#workTurn) {
       this.#workTurn = this.#host.turn;
-      this.#workLeft = workPerTurn;
+      this.#workLeft.look = workPerTurn;
+      this.#workLeft.walk = workPerTurn;
     }
-    if (this.#workLeft <= 0) return false;
-    this.#workLeft -= amount;
+    if (this.#workLeft[kind] <= 0) return false;
+    this.#workLeft[kind] -= amount;
     return true;
   }
 
