@@ -107,7 +107,8 @@ class Replay {
         queue,
         partition: `p${String(number).padStart(8, '0')}`,
         offset,
-        maxBytes: answerBytes,
+        // An even share: what lies together in the log is then asked for together.
+        maxBytes: Math.ceil(answerBytes / asked.length),
       }));
       const body = JSON.stringify({ entries, maxBytes: answerBytes });
       const head = requestHead('POST', '/api/v1/fetch', body.length);

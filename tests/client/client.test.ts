@@ -240,3 +240,21 @@ test('a consumer whose lease ran out stops handling that lane and says so', asyn
   assert.deepEqual(handled, [0, 2]);
   assert.equal(refused.length, 1);
 });
+
+// B-FET-1, B-FET-3
+test('reads by offset show what was pushed, find it by time and tell which partitions changed', async () => {
+  const queue = freshQueue();
+  await queue.partition('a').push([{ n: 0 }, { n: 1 }]);
+  const { safeTime } = await queue.changedPartitions();
+  await queue.partition('b').push([{ n: 2 }]);
+  const [a, b] = await queue.fetch([{ partition: 'a', offset: 1 }, { partition: 'b' }], { maxWaitMs: 1000 });
+  assert.deepEqual([a.records.map(({ payload }) => payload.n), a.highWatermark, a.logStartOffset], [[1], 2, 0]);
+  assert.deepEqual(
+    b.records.map(({ payload }) => payload.n),
+    [2],
+  );
+  const [found] = await queue.fetchOffsets([{ partition: 'b', timestamp: b.records[0].ts }]);
+  assert.deepEqual([found.offset, found.ts], [0, b.records[0].ts]);
+  const { partitions } = await queue.changedPartitions(safeTime);
+  assert.ok(partitions.some(({ name, lastOffset }) => name === 'b' && lastOffset === 0));
+});

@@ -10,8 +10,11 @@ import type {
   AckItem,
   AckResult,
   AckStatus,
+  ChangedPartition,
   DeadLetterPage,
   ExtendResult,
+  FetchedPartition,
+  FoundOffset,
   Message,
   PushResult,
   QueueConfiguration,
@@ -101,6 +104,28 @@ export interface DeadLetterFilter {
   readonly limit?: number;
   /** Rows to skip. Default 0. */
   readonly offset?: number;
+}
+
+/** One partition to read, and from where. */
+export interface FetchEntry {
+  /** Default: `Default`. */
+  readonly partition?: string;
+  /** The first offset to read. Default 0. */
+  readonly offset?: number;
+  /** Payload bytes of this partition's records; the first comes whatever it weighs. Default 1 MiB, at most 8 MiB. */
+  readonly maxBytes?: number;
+}
+
+/** Limits of a fetch as a whole. */
+export interface FetchOptions {
+  /** Payload bytes of all records. Default: the broker's limit. */
+  readonly maxBytes?: number;
+  /** Wait so long, at most 30,000 ms, until there are `minBytes`. Default 0. */
+  readonly maxWaitMs?: number;
+  /** Default 1. */
+  readonly minBytes?: number;
+  /** Ends the wait. */
+  readonly signal?: AbortSignal;
 }
 
 const popGraceMs = 5000;
@@ -213,6 +238,57 @@ export async function listDeadLetters<T>(transport: Transport, filter: DeadLette
   const answer = await transport.send({ method: 'GET', path: `/api/v1/dlq?${query}` });
   const page = objectIn<DeadLetterPage<T>>(answer);
   return { messages: arrayIn(answer, page.messages), total: page.total };
+}
+
+export async function fetchRecords<T>(
+  transport: Transport,
+  queue: string,
+  entries: readonly FetchEntry[],
+  options: FetchOptions,
+): Promise<FetchedPartition<T>[]> {
+  const { signal, ...limits } = options;
+  const waitMs = options.maxWaitMs ?? 0;
+  const answer = await transport.send({
+    method: 'POST',
+    path: '/api/v1/fetch',
+    body: { entries: entries.map((entry) => ({ queue, offset: 0, ...entry })), ...limits },
+    signal,
+    ...(waitMs > 0 ? { waiting: true, timeoutMs: waitMs + popGraceMs } : {}),
+  });
+  return arrayIn(answer, objectIn<{ entries?: unknown }>(answer).entries, entries.length);
+}
+
+export async function fetchOffsets(
+  transport: Transport,
+  queue: string,
+  entries: readonly { readonly partition?: string; readonly timestamp: number | string }[],
+): Promise<FoundOffset[]> {
+  const body = { entries: entries.map((entry) => ({ queue, ...entry })) };
+  const answer = await transport.send({ method: 'POST', path: '/api/v1/fetch/offsets', body });
+  return arrayIn(answer, objectIn<{ entries?: unknown }>(answer).entries, entries.length);
+}
+
+/** All pages. The safeTime is that of the first: what was written during the others is found again from there. */
+export async function changedPartitions(
+  transport: Transport,
+  queue: string,
+  since: string | null,
+): Promise<{ partitions: ChangedPartition[]; safeTime: string }> {
+  const partitions: ChangedPartition[] = [];
+  let safeTime: string | null = null;
+  for (let after: string | null = null; ; ) {
+    const body = { entries: [{ queue, since, after }] };
+    const answer: Answer = await transport.send({ method: 'POST', path: '/api/v1/partitions/changed', body });
+    const page: { safeTime: string; entries?: unknown } = objectIn(answer);
+    const [entry] = arrayIn<{ partitions?: unknown; next: string | null; error?: string }>(answer, page.entries, 1);
+    if (entry.error !== undefined) {
+      throw new LaneError({ code: 'not_found', status: answer.status, message: `${queue}: ${entry.error}` });
+    }
+    for (const partition of arrayIn<ChangedPartition>(answer, entry.partitions)) partitions.push(partition);
+    safeTime ??= page.safeTime;
+    if (entry.next === null) return { partitions, safeTime };
+    after = entry.next;
+  }
 }
 
 interface WireItem {

@@ -1,9 +1,14 @@
 /** A queue as the client sees it: a name, and optionally one partition and one group of it. Holds no state. */
 import {
   type ConfigureSettings,
+  changedPartitions,
   configureQueue,
   type DeadLetterFilter,
   deleteQueue,
+  type FetchEntry,
+  type FetchOptions,
+  fetchOffsets,
+  fetchRecords,
   listDeadLetters,
   type PopOptions,
   type PushItem,
@@ -13,7 +18,16 @@ import {
 } from './calls.ts';
 import { type BatchHandler, type ConsumeOptions, type MessageHandler, runConsumer } from './consumer.ts';
 import type { Transport } from './transport.ts';
-import type { DeadLetterPage, Message, PushResult, QueueConfiguration, QueueDeletion } from './wire.ts';
+import type {
+  ChangedPartition,
+  DeadLetterPage,
+  FetchedPartition,
+  FoundOffset,
+  Message,
+  PushResult,
+  QueueConfiguration,
+  QueueDeletion,
+} from './wire.ts';
 
 /**
  * Made by {@link LaneClient.queue}. `T` is the type of its payloads.
@@ -82,6 +96,31 @@ export class LaneQueue<T = unknown> {
   consume(handler: BatchHandler<T>, options?: ConsumeOptions & { readonly each?: false }): Promise<void>;
   consume(handler: MessageHandler<T> | BatchHandler<T>, options: ConsumeOptions = {}): Promise<void> {
     return runConsumer<T>(this.#transport, this.#target(), handler, options);
+  }
+
+  /**
+   * Reads partitions from offsets on, one call. Takes no lease and moves no position. Read on from the last offset + 1
+   * until the high watermark; an entry that cannot be answered carries `error`.
+   */
+  fetch(entries: readonly FetchEntry[], options: FetchOptions = {}): Promise<FetchedPartition<T>[]> {
+    return fetchRecords<T>(this.#transport, this.name, entries, options);
+  }
+
+  /** The first record of each partition at or after a time: epoch milliseconds or ISO. */
+  fetchOffsets(
+    entries: readonly { readonly partition?: string; readonly timestamp: number | string }[],
+  ): Promise<FoundOffset[]> {
+    return fetchOffsets(this.#transport, this.name, entries);
+  }
+
+  /**
+   * Partitions written since a time, all of them when there is none. Give `safeTime` as the next `since`: no write is
+   * missed between the two.
+   *
+   * @throws LaneError `not_found` when there is no such queue.
+   */
+  changedPartitions(since: string | null = null): Promise<{ partitions: ChangedPartition[]; safeTime: string }> {
+    return changedPartitions(this.#transport, this.name, since);
   }
 
   /** Creates the queue or changes its options and labels. */

@@ -133,3 +133,47 @@ export interface DeadLetterPage<T = unknown> {
   /** All that match, not only this page. */
   readonly total: number;
 }
+
+/** A record as reads by offset show it. */
+export interface FetchedRecord<T = unknown> {
+  readonly offset: number;
+  readonly transactionId: string;
+  readonly payload: T;
+  /** ISO time with microseconds of the push that stored it. */
+  readonly ts: string;
+}
+
+/** What a fetch read of one partition. */
+export interface FetchedPartition<T = unknown> {
+  readonly queue: string;
+  readonly partition: string;
+  readonly records: readonly FetchedRecord<T>[];
+  /** The next offset to be given. */
+  readonly highWatermark: number;
+  /** The oldest offset that is kept. */
+  readonly logStartOffset: number;
+  /** `OFFSET_OUT_OF_RANGE`, `UNKNOWN_TOPIC_OR_PARTITION` or `RECORD_DAMAGED`; absent when the entry was answered. */
+  readonly error?: string;
+}
+
+/** The first record of a partition at or after a time. */
+export interface FoundOffset {
+  readonly queue: string;
+  readonly partition: string;
+  /** null: no record is as young as that. */
+  readonly offset: number | null;
+  readonly ts: string | null;
+  readonly highWatermark: number;
+  readonly logStartOffset: number;
+  readonly error?: string;
+}
+
+/** A partition in a list of changed ones. */
+export interface ChangedPartition {
+  readonly name: string;
+  readonly id: string;
+  /** −1 when nothing was ever written. */
+  readonly lastOffset: number;
+  readonly logStart: number;
+  readonly lastWriteAt: string;
+}

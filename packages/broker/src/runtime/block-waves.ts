@@ -13,9 +13,9 @@ import type { Log, RecordIndex } from '../ports/mod.ts';
 
 export const waveLimits = {
   /** Stored bytes of the blocks of one wave; a larger block makes a wave of its own. */
-  bytes: 4 * 1024 * 1024,
-  blocks: 8192,
-  records: 32_768,
+  bytes: 8 * 1024 * 1024,
+  blocks: 32_768,
+  records: 65_536,
   /** Blocks that are not further from each other are read with one call, which reads no more than `rangeBytes`. */
   gapBytes: 64 * 1024,
   rangeBytes: 1024 * 1024,
@@ -96,27 +96,36 @@ export class BlockWaves {
   readonly #log: Log;
   readonly #index: RecordIndex;
   readonly #hasher: Hasher;
-  readonly #memory: WaveMemory;
+  readonly #memory: WaveMemory | null;
   #taken = 0;
   #planned: WaveTarget[] = [];
   /** For what is read, used again. */
   readonly #buffers: Uint8Array[] = [];
 
-  constructor(log: Log, index: RecordIndex, hasher: Hasher, memory: WaveMemory) {
+  /** @param memory null = takes no share and waits for none: for a small wave beside one that has its share. */
+  constructor(log: Log, index: RecordIndex, hasher: Hasher, memory: WaveMemory | null) {
     this.#log = log;
     this.#index = index;
     this.#hasher = hasher;
     this.#memory = memory;
   }
 
-  /** Reads what is wanted next of targets[from …], of the first of them at least one block. Rejects with what the disk reports. */
-  async read(targets: readonly WaveTarget[], from: number, bytesWanted: number): Promise<void> {
+  /**
+   * Reads what is wanted next of targets[from …], of the first of them at least one block. Rejects with what the disk
+   * reports.
+   *
+   * @param bytesWanted payload bytes of all of them
+   * @param payloadShare of stored bytes, as far as is known: what tells how many blocks are wanted
+   */
+  async read(targets: readonly WaveTarget[], from: number, bytesWanted: number, payloadShare: number): Promise<void> {
     this.release();
-    const blocks = await this.#plan(targets, from, bytesWanted);
+    const blocks = await this.#plan(targets, from, bytesWanted / payloadShare, payloadShare);
     let bytes = 0;
     for (const block of blocks) bytes += block.length;
-    await this.#memory.take(bytes);
-    this.#taken = bytes;
+    if (this.#memory !== null) {
+      await this.#memory.take(bytes);
+      this.#taken = bytes;
+    }
     if (bytes > this.bytes.length) {
       this.bytes = new Uint8Array(bytes);
       this.view = new DataView(this.bytes.buffer);
@@ -124,15 +133,25 @@ export class BlockWaves {
     await this.#load(blocks);
   }
 
+  /** True while there are blocks of a target behind number `index` that were read and not used. */
+  holdsBehind(targets: readonly WaveTarget[], index: number): boolean {
+    return index + 1 < targets.length && targets[index + 1].blocks.length > 0;
+  }
+
   /** The blocks of the wave are not needed any more. */
   release(): void {
-    if (this.#taken > 0) this.#memory.give(this.#taken);
+    if (this.#taken > 0) this.#memory?.give(this.#taken);
     this.#taken = 0;
     for (const target of this.#planned) target.blocks.length = 0;
     this.#planned = [];
   }
 
-  async #plan(targets: readonly WaveTarget[], from: number, bytesWanted: number): Promise<WaveBlock[]> {
+  async #plan(
+    targets: readonly WaveTarget[],
+    from: number,
+    bytesWanted: number,
+    payloadShare: number,
+  ): Promise<WaveBlock[]> {
     const planned: WaveBlock[] = [];
     const bytesMax = Math.min(waveLimits.bytes, bytesWanted);
     let bytes = 0;
@@ -160,7 +179,7 @@ export class BlockWaves {
         target.blocks.push(block);
         planned.push(block);
         bytes += length;
-        bytesLeft -= length;
+        bytesLeft -= length * payloadShare;
         records += count;
         offset = firstOffset + count;
       }

@@ -59,7 +59,7 @@ export class ChangedOperation implements Operation {
       this.#reply.begin(state.lastStampUs);
     }
     while (this.#entry < this.#entries.length) {
-      if (!this.#reads.takeWork(rowWork)) return 'later';
+      if (!this.#reads.takeWork(rowWork, 'walk')) return 'later';
       const entry = this.#entries[this.#entry];
       if (this.#queue === null) {
         const queue = state.queues.get(entry.queue);
@@ -76,7 +76,7 @@ export class ChangedOperation implements Operation {
       if (this.#walk(state, entry, this.#queue)) {
         this.#queue = null;
         this.#entry++;
-      } else if (!this.#reads.takeWork(0)) return 'later';
+      } else if (!this.#reads.takeWork(0, 'walk')) return 'later';
     }
     return 'done';
   }
@@ -100,7 +100,7 @@ export class ChangedOperation implements Operation {
       if (this.#listed === limit) break;
     }
     if (position > from) this.#lookedAt = partitions.pid[queue.lanes[position - 1]];
-    this.#reads.takeWork(position - from + (this.#listed - listedBefore) * rowWork);
+    this.#reads.takeWork(position - from + (this.#listed - listedBefore) * rowWork, 'walk');
     const isFull = position < end;
     if (!isFull && end < laneCount) return false;
     this.#reply.closeEntry(isFull ? this.#lastListed : -1);

@@ -215,6 +215,9 @@ export class FetchOperation implements Operation, FetchWaiter {
     const reply = this.#reply;
     const targets = this.#targets;
     const waves = this.#reads.waves();
+    // More of one entry, when its share of a wave was too small and those behind it are not used yet.
+    const more = this.#reads.waves('beside');
+    let source = waves;
     this.#weight = 0;
     this.#replans = 0;
     let sinceStep = 0;
@@ -222,6 +225,7 @@ export class FetchOperation implements Operation, FetchWaiter {
       for (let i = 0; i < targets.length; i++) {
         const target = targets[i];
         reply.openEntry(i);
+        source = waves;
         while (this.#goesOn(target)) {
           const block = target.blocks.shift();
           if (block === undefined) {
@@ -229,7 +233,8 @@ export class FetchOperation implements Operation, FetchWaiter {
               this.#lost(target, 'holds no block');
               break;
             }
-            if (!(await this.#readWave(waves, i))) return;
+            source = waves.holdsBehind(targets, i) ? more : waves;
+            if (!(await this.#readWave(source, i, source === more ? [target] : targets))) return;
             continue;
           }
           if (block.state === 'gone' && this.#plansAgain()) {
@@ -240,7 +245,7 @@ export class FetchOperation implements Operation, FetchWaiter {
             this.#lost(target, block.state === 'gone' ? 'has lost a block' : 'is damaged');
             break;
           }
-          sinceStep += this.#writeBlock(target, waves, block);
+          sinceStep += this.#writeBlock(target, source, block);
           if (sinceStep < recordsPerStep) continue;
           sinceStep = 0;
           await this.#reads.pause();
@@ -250,6 +255,7 @@ export class FetchOperation implements Operation, FetchWaiter {
       }
     } finally {
       waves.release();
+      more.release();
     }
   }
 
@@ -265,10 +271,10 @@ export class FetchOperation implements Operation, FetchWaiter {
   }
 
   /** False when nobody waits for the answer any more. */
-  async #readWave(waves: BlockWaves, from: number): Promise<boolean> {
+  async #readWave(waves: BlockWaves, index: number, targets: readonly Target[]): Promise<boolean> {
     const wanted = Math.min(this.#request.maxBytes - this.#weight, limits.fetchAnswerBytesMax - this.#reply.bytes);
     try {
-      await waves.read(this.#targets, from, Math.max(wanted, 1));
+      await waves.read(targets, targets.length === 1 ? 0 : index, Math.max(wanted, 1), this.#reads.payloadShare);
     } catch (error) {
       // The segment may have been taken away while it was read. Then the records are gone, or have another place.
       if (!this.#moveBounds() && !this.#plansAgain()) throw error;
@@ -317,6 +323,7 @@ export class FetchOperation implements Operation, FetchWaiter {
     const from = target.next - planned.firstOffset;
     const to = Math.min(planned.count, target.end - planned.firstOffset);
     const callBytes = this.#request.maxBytes;
+    const weightBefore = this.#weight;
     for (let index = from; index < to; index++) {
       block.select(index);
       let { bytes, payloadStart: start, payloadEnd: end } = block;
@@ -338,6 +345,7 @@ export class FetchOperation implements Operation, FetchWaiter {
       target.next++;
       if (!this.#goesOn(target)) return index + 1 - from;
     }
+    this.#reads.sawPayload(this.#weight - weightBefore, (planned.length * (to - from)) / planned.count);
     return to - from;
   }
 }

@@ -47,6 +47,8 @@ const workPerTurn = 100_000;
 /** Look-ups by time that run at the same moment, for one request. */
 const timesAtOnce = 32;
 const entryWork = 30;
+const payloadShareMin = 0.02;
+const payloadShareStep = 0.01;
 
 /** A payload cannot be shown as it was pushed: there is no key, or not the right one. */
 export class UnreadablePayload extends Error {
@@ -65,8 +67,10 @@ export class OffsetReads implements OffsetReader {
   #store!: Store;
   waiters!: FetchWaiters;
   #memory = new WaveMemory();
+  /** Share of the payloads of stored bytes, a mean in which what was read last counts most. */
+  payloadShare = 0.5;
   #workTurn = -1;
-  #workLeft = 0;
+  readonly #workLeft = { look: 0, walk: 0 };
 
   constructor(host: OffsetReadsHost) {
     this.#host = host;
@@ -132,14 +136,15 @@ export class OffsetReads implements OffsetReader {
     this.#host.submit(operation);
   }
 
-  /** False when this turn has done enough: ask in the next one. */
-  takeWork(amount: number): boolean {
+  /** False when this turn has done enough: ask in the next one. Walks over queues do not use up what look-ups need. */
+  takeWork(amount: number, kind: 'look' | 'walk' = 'look'): boolean {
     if (this.#host.turn !== this.#workTurn) {
       this.#workTurn = this.#host.turn;
-      this.#workLeft = workPerTurn;
+      this.#workLeft.look = workPerTurn;
+      this.#workLeft.walk = workPerTurn;
     }
-    if (this.#workLeft <= 0) return false;
-    this.#workLeft -= amount;
+    if (this.#workLeft[kind] <= 0) return false;
+    this.#workLeft[kind] -= amount;
     return true;
   }
 
@@ -161,9 +166,10 @@ export class OffsetReads implements OffsetReader {
     };
   }
 
-  waves(): BlockWaves {
+  /** @param place 'beside' one that has its share of the memory: waiting for another share could be for ever. */
+  waves(place: 'alone' | 'beside' = 'alone'): BlockWaves {
     const { log, index, hasher } = this.#store;
-    return new BlockWaves(log, index, hasher, this.#memory);
+    return new BlockWaves(log, index, hasher, place === 'alone' ? this.#memory : null);
   }
 
   /** The record from which a stamp or a later one is found, of what was there when the bounds were taken. */
@@ -192,6 +198,12 @@ export class OffsetReads implements OffsetReader {
     } catch (error) {
       throw new UnreadablePayload('a payload is encrypted, and not with the key of the broker', { cause: error });
     }
+  }
+
+  /** `stored` bytes held payloads of `weight` bytes. */
+  sawPayload(weight: number, stored: number): void {
+    const share = Math.min(Math.max(weight / stored, payloadShareMin), 1);
+    this.payloadShare += (share - this.payloadShare) * payloadShareStep;
   }
 
   readingBegan(operation: Operation): void {
