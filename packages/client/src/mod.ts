@@ -7,6 +7,7 @@ export type {
   PopOptions,
   PushItem,
   QueueOptionChanges,
+  SeekTarget,
 } from './calls.ts';
 export { LaneClient } from './client.ts';
 export type { BatchHandler, ConsumeOptions, MessageHandler } from './consumer.ts';
@@ -26,9 +27,13 @@ export type {
   DeadLetter,
   DeadLetterPage,
   ExtendResult,
+  GroupDeletion,
+  GroupStart,
   Message,
+  PauseResult,
   PushResult,
   QueueConfiguration,
   QueueDeletion,
   QueueRow,
+  SeekResult,
 } from './wire.ts';

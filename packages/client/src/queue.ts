@@ -10,10 +10,22 @@ import {
   popMessages,
   pushItems,
   type QueueOptionChanges,
+  type SeekTarget,
+  seekGroup,
+  setPaused,
 } from './calls.ts';
 import { type BatchHandler, type ConsumeOptions, type MessageHandler, runConsumer } from './consumer.ts';
+import { LaneError } from './errors.ts';
 import type { Transport } from './transport.ts';
-import type { DeadLetterPage, Message, PushResult, QueueConfiguration, QueueDeletion } from './wire.ts';
+import type {
+  DeadLetterPage,
+  Message,
+  PauseResult,
+  PushResult,
+  QueueConfiguration,
+  QueueDeletion,
+  SeekResult,
+} from './wire.ts';
 
 /**
  * Made by {@link LaneClient.queue}. `T` is the type of its payloads.
@@ -82,6 +94,30 @@ export class LaneQueue<T = unknown> {
   consume(handler: BatchHandler<T>, options?: ConsumeOptions & { readonly each?: false }): Promise<void>;
   consume(handler: MessageHandler<T> | BatchHandler<T>, options: ConsumeOptions = {}): Promise<void> {
     return runConsumer<T>(this.#transport, this.#target(), handler, options);
+  }
+
+  /**
+   * Moves the group, in one partition when one was named, else in all. Safe to repeat.
+   *
+   * @throws LaneError `bad_argument` when no group was named.
+   */
+  seek(target: SeekTarget): Promise<SeekResult> {
+    if (this.groupName !== null) {
+      return seekGroup(this.#transport, this.groupName, this.name, this.partitionName, target);
+    }
+    return Promise.reject(
+      new LaneError({ code: 'bad_argument', message: 'name the group to seek: queue.group(name)' }),
+    );
+  }
+
+  /** Stops delivering: of the partition or to the group that was named, else of the whole queue. Pushes go on. */
+  pause(): Promise<PauseResult> {
+    return setPaused(this.#transport, this.#target(), true);
+  }
+
+  /** Ends a pause of the same thing. */
+  resume(): Promise<PauseResult> {
+    return setPaused(this.#transport, this.#target(), false);
   }
 
   /** Creates the queue or changes its options and labels. */
