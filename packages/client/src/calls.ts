@@ -15,11 +15,15 @@ import type {
   ExtendResult,
   FetchedPartition,
   FoundOffset,
+  GroupDeletion,
+  GroupStart,
   Message,
+  PauseResult,
   PushResult,
   QueueConfiguration,
   QueueDeletion,
   QueueRow,
+  SeekResult,
 } from './wire.ts';
 
 /** A message to push, with the key that makes repeats harmless. */
@@ -217,6 +221,59 @@ export async function configureQueue(
 ): Promise<QueueConfiguration> {
   const body = { queue, options, ...settings };
   return objectIn(await transport.send({ method: 'POST', path: '/api/v1/configure', body }));
+}
+
+/** Where a seek puts a group. What lies outside of what a partition holds is cut to its ends. */
+export type SeekTarget =
+  | { readonly toEnd: true }
+  | { readonly toBeginning: true }
+  /** ISO-8601: the first message of that time or later is next. */
+  | { readonly timestamp: string }
+  /** The next message to read. */
+  | { readonly offset: number };
+
+export function groupPath(group: string, queue: string | null, partition: string | null = null): string {
+  const ofQueue = queue === null ? '' : `/queues/${pathSegment(queue)}`;
+  const ofPartition = partition === null ? '' : `/partitions/${pathSegment(partition || 'Default')}`;
+  return `/api/v1/consumer-groups/${pathSegment(group)}${ofQueue}${ofPartition}`;
+}
+
+export async function seekGroup(
+  transport: Transport,
+  group: string,
+  queue: string,
+  partition: string | null,
+  target: SeekTarget,
+): Promise<SeekResult> {
+  const path = `${groupPath(group, queue, partition)}/seek`;
+  return objectIn(await transport.send({ method: 'POST', path, body: target }));
+}
+
+export async function deleteGroup(
+  transport: Transport,
+  group: string,
+  queue: string | null,
+  deleteMetadata: boolean,
+): Promise<GroupDeletion> {
+  const path = `${groupPath(group, queue)}?deleteMetadata=${deleteMetadata}`;
+  return objectIn(await transport.send({ method: 'DELETE', path }));
+}
+
+export async function startGroupFrom(transport: Transport, group: string, timestamp: string): Promise<GroupStart> {
+  const path = `${groupPath(group, null)}/subscription`;
+  return objectIn(await transport.send({ method: 'POST', path, body: { subscriptionTimestamp: timestamp } }));
+}
+
+/** Pauses or resumes a group on a queue, one partition of the queue, or all of it. */
+export async function setPaused(transport: Transport, target: PopTarget, paused: boolean): Promise<PauseResult> {
+  const { queue, partition, group } = target;
+  if (partition !== null && group !== null) {
+    throw new LaneError({ code: 'bad_argument', message: 'pause a partition or a group, not both at once' });
+  }
+  const ofPartition = partition === null ? '' : `/partitions/${pathSegment(partition || 'Default')}`;
+  const place =
+    group === null ? `/api/v1/resources/queues/${pathSegment(queue)}${ofPartition}` : groupPath(group, queue);
+  return objectIn(await transport.send({ method: 'POST', path: `${place}/${paused ? 'pause' : 'resume'}` }));
 }
 
 export async function deleteQueue(transport: Transport, queue: string): Promise<QueueDeletion> {

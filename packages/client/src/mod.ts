@@ -9,6 +9,7 @@ export type {
   PopOptions,
   PushItem,
   QueueOptionChanges,
+  SeekTarget,
 } from './calls.ts';
 export { LaneClient } from './client.ts';
 export type { BatchHandler, ConsumeOptions, MessageHandler } from './consumer.ts';
@@ -32,9 +33,13 @@ export type {
   FetchedPartition,
   FetchedRecord,
   FoundOffset,
+  GroupDeletion,
+  GroupStart,
   Message,
+  PauseResult,
   PushResult,
   QueueConfiguration,
   QueueDeletion,
   QueueRow,
+  SeekResult,
 } from './wire.ts';

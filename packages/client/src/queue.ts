@@ -15,8 +15,12 @@ import {
   popMessages,
   pushItems,
   type QueueOptionChanges,
+  type SeekTarget,
+  seekGroup,
+  setPaused,
 } from './calls.ts';
 import { type BatchHandler, type ConsumeOptions, type MessageHandler, runConsumer } from './consumer.ts';
+import { LaneError } from './errors.ts';
 import type { Transport } from './transport.ts';
 import type {
   ChangedPartition,
@@ -24,9 +28,11 @@ import type {
   FetchedPartition,
   FoundOffset,
   Message,
+  PauseResult,
   PushResult,
   QueueConfiguration,
   QueueDeletion,
+  SeekResult,
 } from './wire.ts';
 
 /**
@@ -121,6 +127,30 @@ export class LaneQueue<T = unknown> {
    */
   changedPartitions(since: string | null = null): Promise<{ partitions: ChangedPartition[]; safeTime: string }> {
     return changedPartitions(this.#transport, this.name, since);
+  }
+
+  /**
+   * Moves the group, in one partition when one was named, else in all. Safe to repeat.
+   *
+   * @throws LaneError `bad_argument` when no group was named.
+   */
+  seek(target: SeekTarget): Promise<SeekResult> {
+    if (this.groupName !== null) {
+      return seekGroup(this.#transport, this.groupName, this.name, this.partitionName, target);
+    }
+    return Promise.reject(
+      new LaneError({ code: 'bad_argument', message: 'name the group to seek: queue.group(name)' }),
+    );
+  }
+
+  /** Stops delivering: of the partition or to the group that was named, else of the whole queue. Pushes go on. */
+  pause(): Promise<PauseResult> {
+    return setPaused(this.#transport, this.#target(), true);
+  }
+
+  /** Ends a pause of the same thing. */
+  resume(): Promise<PauseResult> {
+    return setPaused(this.#transport, this.#target(), false);
   }
 
   /** Creates the queue or changes its options and labels. */

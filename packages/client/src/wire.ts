@@ -177,3 +177,38 @@ export interface ChangedPartition {
   readonly logStart: number;
   readonly lastWriteAt: string;
 }
+
+/** Answer of a seek. */
+export interface SeekResult {
+  readonly success: boolean;
+  readonly consumerGroup: string;
+  readonly queueName: string;
+  readonly partitionName: string | null;
+  readonly partitionsUpdated: number;
+}
+
+/** Answer of deleting a group; also when there was none. */
+export interface GroupDeletion {
+  readonly success: boolean;
+  readonly consumerGroup: string;
+  readonly queueName: string | null;
+  readonly deletedPartitions: number;
+  readonly metadataDeleted: boolean;
+  readonly queues: readonly string[];
+}
+
+/** Answer of moving where a group starts. */
+export interface GroupStart {
+  readonly success: boolean;
+  readonly consumerGroup: string;
+  readonly newTimestamp: string;
+  readonly rowsUpdated: number;
+}
+
+/** Answer of pausing or resuming; `changed` is false when it was so already. */
+export interface PauseResult {
+  readonly success: boolean;
+  readonly paused: boolean;
+  readonly pausedAt: string | null;
+  readonly changed: boolean;
+}

@@ -246,8 +246,8 @@ export class GroupAudit {
       if (subscription?.registered !== true || group === '__QUEUE_MODE__') continue;
       least++;
       const { mode, sinceUs: before, earlier = [] } = subscription;
-      // Appends that came while it began elsewhere have given it positions already.
-      const started = mode === 'all' ? earlier : [...earlier, { mode, sinceUs: before }];
+      // Appends that came while it began elsewhere, and records that expired, have given it positions already.
+      const started = [...earlier, { mode, sinceUs: before }];
       const seenAtUs = moment.nowUs;
       changes.set(queue.subscriptions, group, {
         ...subscription,
