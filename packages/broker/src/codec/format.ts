@@ -41,6 +41,7 @@ export const recordType = {
   closed: 11,
   /** A block rewritten nearer to the tail by reclaiming: body = block record; its old address follows in the header. */
   relocatedBlock: 12,
+  trace: 17,
 } as const;
 
 /**

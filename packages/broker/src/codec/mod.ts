@@ -18,4 +18,5 @@ export {
   writeQueue,
   writeQueueDeleted,
   writeSubscription,
+  writeTrace,
 } from './records.ts';

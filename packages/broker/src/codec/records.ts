@@ -14,6 +14,7 @@ import {
   type QueueRecord,
   type RecordHandlers,
   type SubscriptionRecord,
+  type TraceRecord,
 } from '../core/mod.ts';
 import { block, readU64, recordFlag, recordHeaderBytes, recordType, writeU64 } from './format.ts';
 import type { Hasher } from './hasher.ts';
@@ -71,6 +72,10 @@ export function writeSubscription(space: RecordSpace, record: SubscriptionRecord
 
 export function writeDeadLetter(space: RecordSpace, record: DeadLetterRecord): void {
   writeJson(space, recordType.deadLetter, record);
+}
+
+export function writeTrace(space: RecordSpace, record: TraceRecord): void {
+  writeJson(space, recordType.trace, record);
 }
 
 /** Layout: header | u64 pid | u32 queue number | u64 createdAtUs | u32 hash of the name | the name's bytes. */
@@ -379,6 +384,9 @@ function readJson(type: number, bytes: Uint8Array, from: number, to: number, han
       break;
     case recordType.deadLetter:
       handlers.deadLetter(value as DeadLetterRecord);
+      break;
+    case recordType.trace:
+      handlers.trace(value as TraceRecord);
       break;
     default:
       throw new Error(`the log holds a record of unknown type ${type}: it was written by a newer release`);

@@ -20,7 +20,9 @@ import type {
   QueueRecord,
   RecordHandlers,
   SubscriptionRecord,
+  TraceRecord,
 } from './records.ts';
+import { Traces } from './traces.ts';
 
 export interface StateObserver {
   partitionAdded(queue: Queue, lane: number): void;
@@ -47,6 +49,7 @@ export class BrokerState implements RecordHandlers {
   readonly queueByNumber = new Map<number, Queue>();
   readonly subscriptions = new Map<number, Subscription>();
   readonly deadLetters = new DeadLetters();
+  readonly traces = new Traces();
   nextPid = 1;
   nextQueueNumber = 1;
   nextSubscriptionNumber = 1;
@@ -277,6 +280,13 @@ export class BrokerState implements RecordHandlers {
     this.deadLetters.add(record);
     this.#seen(record.stampUs);
     this.#mix(record.offset);
+  }
+
+  trace(record: TraceRecord): void {
+    this.traces.add(record);
+    this.#seen(record.stampUs);
+    this.#mix(record.stampUs);
+    this.#mix(this.traces.count);
   }
 
   /** A cursor row whose position is not known yet. Not a change of state by itself: it means the same as no row. */

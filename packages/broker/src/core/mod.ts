@@ -22,6 +22,7 @@ export {
   parseId,
   partitionIdIndex,
   queueIdIndex,
+  traceIdIndex,
   writeId,
 } from './ids.ts';
 export { decideExtend } from './lease.ts';
@@ -49,6 +50,8 @@ export {
   type RecordHandlers,
   type SubscriptionMode,
   type SubscriptionRecord,
+  type TraceRecord,
 } from './records.ts';
 export { type BlockPlaces, type ReadyListener, Schedule } from './schedule.ts';
 export { StateLoader, type StatePiece, saveState, stateFormat } from './state-snapshot.ts';
+export { decideTrace, type TraceCommand, type TraceOutcome, Traces } from './traces.ts';

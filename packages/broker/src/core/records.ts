@@ -57,6 +57,24 @@ export interface DeadLetterRecord {
   readonly retryCount: number;
 }
 
+/** What a consumer noted down about a message. */
+export interface TraceRecord {
+  /** Makes the id of the trace. */
+  readonly stampUs: number;
+  /** 0 = no partition was named. */
+  readonly pid: number;
+  readonly transactionId: string;
+  readonly group: string | null;
+  readonly eventType: string;
+  readonly names: readonly string[];
+  /** JSON text. */
+  readonly data: string;
+  readonly worker: string | null;
+  /** The client's own; null = the id of the trace is meant. */
+  readonly traceId: string | null;
+  readonly messageId: string | null;
+}
+
 /**
  * The whole state of one cursor after a change. Absolute values, so that applying needs no history.
  * One mutable object is reused for all of them: whoever receives it reads it at once.
@@ -116,6 +134,7 @@ export interface RecordHandlers {
   subscription(record: SubscriptionRecord): void;
   cursor(record: CursorRecord): void;
   deadLetter(record: DeadLetterRecord): void;
+  trace(record: TraceRecord): void;
 }
 
 /**
@@ -148,4 +167,5 @@ export interface Journal {
   subscription(record: SubscriptionRecord): void;
   cursor(record: CursorRecord): void;
   deadLetter(record: DeadLetterRecord): void;
+  trace(record: TraceRecord): void;
 }

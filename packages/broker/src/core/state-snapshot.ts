@@ -15,13 +15,20 @@
  *                   | claim: f64 leaseStamp, leaseEnd, expiresAtUs | u8 conflated | u32 retryCount | f64 attemptOffset
  *                   | u32 attemptCount | f64 heldUntilUs
  *   dead-letters    JSON array of dead letter records
+ *   traces          JSON array of trace records, oldest first
  */
 import { assert } from './assert.ts';
 import { BrokerState } from './broker-state.ts';
 import { cursorBit } from './cursor-table.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { Queue, Subscription } from './queue.ts';
-import { CursorRecord, type DeadLetterRecord, type QueueRecord, type SubscriptionRecord } from './records.ts';
+import {
+  CursorRecord,
+  type DeadLetterRecord,
+  type QueueRecord,
+  type SubscriptionRecord,
+  type TraceRecord,
+} from './records.ts';
 
 /** Version of the layout above. */
 export const stateFormat = 1;
@@ -74,6 +81,7 @@ export function* saveState(state: BrokerState): Generator<StatePiece> {
   yield* partitionPieces(state, queues);
   yield* cursorPieces(state, queues);
   yield* jsonPieces('dead-letters', state.deadLetters.all());
+  yield* jsonPieces('traces', state.traces.all());
 }
 
 function queueRecord(queue: Queue): QueueRecord {
@@ -87,7 +95,7 @@ function queueRecord(queue: Queue): QueueRecord {
   };
 }
 
-function* jsonPieces(name: string, rows: readonly object[]): Generator<StatePiece> {
+function* jsonPieces(name: string, rows: Iterable<object>): Generator<StatePiece> {
   let texts: string[] = [];
   let characters = 0;
   for (const row of rows) {
@@ -220,6 +228,9 @@ export class StateLoader {
           queue.deadLetterCount++;
           this.state.deadLetters.add(row);
         }
+        break;
+      case 'traces':
+        for (const row of JSON.parse(textDecoder.decode(piece.bytes)) as TraceRecord[]) this.state.traces.restore(row);
         break;
       default:
         throw new Error(`a snapshot with a section ${piece.name} was written by a newer release`);

@@ -13,6 +13,7 @@ import {
   writeQueue,
   writeQueueDeleted,
   writeSubscription,
+  writeTrace,
 } from '../codec/mod.ts';
 import type {
   BrokerState,
@@ -24,6 +25,7 @@ import type {
   QueueDeletedRecord,
   QueueRecord,
   SubscriptionRecord,
+  TraceRecord,
 } from '../core/mod.ts';
 import type { EntryDraft } from '../ports/mod.ts';
 
@@ -120,6 +122,12 @@ export class DraftJournal implements Journal {
   deadLetter(record: DeadLetterRecord): void {
     const address = this.#begin();
     writeDeadLetter(this.#draft, record);
+    this.#apply(address);
+  }
+
+  trace(record: TraceRecord): void {
+    const address = this.#begin();
+    writeTrace(this.#draft, record);
     this.#apply(address);
   }
 }

@@ -11,8 +11,11 @@ import type {
   HealthReport,
   PopRequest,
   QueueDetail,
+  QueueList,
   QueueSummary,
   Reply,
+  RowsReply,
+  Views,
 } from '../../src/runtime/mod.ts';
 
 export type Arrived =
@@ -22,7 +25,7 @@ export type Arrived =
   | { readonly route: 'extend'; readonly stamp: number; readonly seconds: number; readonly reply: Reply<ExtendOutcome> }
   | { readonly route: 'configure'; readonly request: ConfigureRequest; readonly reply: Reply<QueueDetail> }
   | { readonly route: 'delete'; readonly queue: string; readonly reply: Reply<{ existed: boolean }> }
-  | { readonly route: 'list'; readonly reply: Reply<readonly QueueSummary[]> }
+  | { readonly route: 'list'; readonly reply: RowsReply<QueueSummary, QueueList> }
   | { readonly route: 'detail'; readonly queue: string; readonly reply: Reply<QueueDetail | null> }
   | { readonly route: 'dead letters'; readonly filter: object; readonly reply: Reply<DeadLetterPage> }
   | { readonly route: 'cancel'; readonly request: PopRequest };
@@ -83,10 +86,6 @@ export class SilentEngine implements Engine {
     this.#arrive({ route: 'delete', queue, reply });
   }
 
-  listQueues(reply: Reply<readonly QueueSummary[]>): void {
-    this.#arrive({ route: 'list', reply });
-  }
-
   queueDetail(queue: string, reply: Reply<QueueDetail | null>): void {
     this.#arrive({ route: 'detail', queue, reply });
   }
@@ -97,6 +96,12 @@ export class SilentEngine implements Engine {
 
   health(): HealthReport {
     return this.report;
+  }
+
+  /** Of what consoles look at, only the list of queues arrives here. */
+  get views(): Views {
+    const listQueues: Views['listQueues'] = (_page, reply) => this.#arrive({ route: 'list', reply });
+    return { listQueues } as Views;
   }
 
   metrics(): Readonly<Record<string, number>> {
