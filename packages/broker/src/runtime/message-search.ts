@@ -13,6 +13,7 @@ import type { PayloadCipher } from '../ports/mod.ts';
 import type { MessageFilter, RecordView } from './browse-views.ts';
 import type { Sight } from './queue-views.ts';
 import { walkLanes } from './queue-views.ts';
+import type { ReadPace } from './read-pace.ts';
 import { viewRecord } from './record-view.ts';
 import type { StoreAccess } from './store-access.ts';
 import { utf8 } from './text.ts';
@@ -127,7 +128,7 @@ export function* findCandidates(
 }
 
 /** What sorting the newest partitions counts as: the turn has done enough then. */
-const sortingRows = 10_000;
+const sortingRows = 5000;
 
 interface Source {
   readonly candidate: Candidate;
@@ -141,6 +142,7 @@ export class RecordSearch {
   readonly #state: BrokerState;
   readonly #access: StoreAccess;
   readonly #cipher: PayloadCipher | null;
+  readonly #pace: ReadPace;
   readonly #candidates: Candidates;
   /** A binary heap: the newest stamp is at 0. */
   readonly #heap: Source[] = [];
@@ -148,10 +150,17 @@ export class RecordSearch {
   #scannedRecords = 0;
   #scannedBytes = 0;
 
-  constructor(state: BrokerState, access: StoreAccess, cipher: PayloadCipher | null, candidates: Candidates) {
+  constructor(
+    state: BrokerState,
+    access: StoreAccess,
+    cipher: PayloadCipher | null,
+    pace: ReadPace,
+    candidates: Candidates,
+  ) {
     this.#state = state;
     this.#access = access;
     this.#cipher = cipher;
+    this.#pace = pace;
     this.#candidates = candidates;
   }
 
@@ -183,6 +192,7 @@ export class RecordSearch {
       }
       this.#scannedBytes += block.length;
       this.#take(block, source, found);
+      await this.#pace.read(block.length);
       await this.#advance(source, block.firstOffset - 1);
     }
     return found;
@@ -204,6 +214,7 @@ export class RecordSearch {
       const { lane, pid } = candidate;
       const source = { candidate, offset: candidate.end - 1, stampUs: candidate.newestUs };
       if (candidate.newestUs >= toUs) {
+        await this.#pace.read(0);
         const first = await this.#access.firstOffsetFrom(lane, pid, toUs);
         if (first === undefined) continue;
         source.offset = Math.min(source.offset, first - 1);

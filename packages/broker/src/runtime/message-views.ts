@@ -26,6 +26,7 @@ import type {
 } from './browse-views.ts';
 import { type GroupStanding, standingOf } from './group-standing.ts';
 import { partitionId, type Sight } from './queue-views.ts';
+import type { ReadPace } from './read-pace.ts';
 import { viewRecord } from './record-view.ts';
 import type { StoreAccess } from './store-access.ts';
 import { utf8, utf8Text } from './text.ts';
@@ -171,6 +172,7 @@ export async function findRecord(
   state: BrokerState,
   access: StoreAccess,
   cipher: PayloadCipher | null,
+  pace: ReadPace,
   hash: (text: Uint8Array) => { high: number; low: number },
   address: Address,
   transactionId: string,
@@ -213,6 +215,7 @@ export async function findRecord(
     }
     bytes += block.length;
     offset = block.firstOffset - 1;
+    await pace.read(block.length);
   }
   return null;
 }
@@ -222,6 +225,7 @@ export async function readFrom(
   state: BrokerState,
   access: StoreAccess,
   cipher: PayloadCipher | null,
+  pace: ReadPace,
   address: Address,
   from: number,
   limit: number,
@@ -240,6 +244,7 @@ export async function readFrom(
       records.push(record);
       bytes += record.payload?.length ?? 0;
     }
+    await pace.read(block.length);
   }
   return records;
 }

@@ -8,7 +8,7 @@ import {
   type TraceCommand,
   type TraceOutcome,
 } from '../core/mod.ts';
-import type { PayloadCipher } from '../ports/mod.ts';
+import type { PayloadCipher, Scheduler } from '../ports/mod.ts';
 import type {
   MessageDetail,
   MessageFilter,
@@ -39,6 +39,7 @@ import {
   type Sight,
   summarize,
 } from './queue-views.ts';
+import { ReadPace } from './read-pace.ts';
 import type { Store } from './store.ts';
 import type { StoreAccess } from './store-access.ts';
 import { utf8 } from './text.ts';
@@ -65,6 +66,7 @@ export interface ViewHost {
   turn(): number;
   counted(): Counted;
   readonly samples: MinuteSamples;
+  readonly scheduler: Scheduler;
   isDiskFull(): boolean;
   submit(operation: Operation): void;
   /** Notes that something could not be read. */
@@ -206,7 +208,8 @@ export class ShardViews implements Views {
         findCandidates(sight, filter, (name) => this.#hash(name).low),
       );
       const { state } = this.#host.context();
-      return this.#searchPage(filter, candidates, new RecordSearch(state, access, this.#host.cipher, candidates));
+      const search = new RecordSearch(state, access, this.#host.cipher, this.#pace(), candidates);
+      return this.#searchPage(filter, candidates, search);
     });
   }
 
@@ -232,6 +235,10 @@ export class ShardViews implements Views {
     return { rows, total: matched, totalIsExact: search.isOver && !candidates.isCut, mode: candidates.mode };
   }
 
+  #pace(): ReadPace {
+    return new ReadPace(this.#host.scheduler);
+  }
+
   #hash(text: Uint8Array): { high: number; low: number } {
     const { hasher } = this.#host.store();
     hasher.hash(text, 0, text.length);
@@ -248,6 +255,7 @@ export class ShardViews implements Views {
         state,
         access,
         this.#host.cipher,
+        this.#pace(),
         (text) => this.#hash(text),
         address,
         transactionId,
@@ -263,7 +271,7 @@ export class ShardViews implements Views {
       if (address === null) return null;
       const { state } = this.#host.context();
       const from = Math.max(address.logStart, request.offset ?? 0);
-      const records = await readFrom(state, access, this.#host.cipher, address, from, request.limit);
+      const records = await readFrom(state, access, this.#host.cipher, this.#pace(), address, from, request.limit);
       return this.#walked((sight) => viewPeek(sight, this.#stampOf(sight), request, address.pid, from, records));
     });
   }

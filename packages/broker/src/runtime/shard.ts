@@ -160,6 +160,7 @@ export class Shard implements Engine, PopHost {
       turn: () => this.#counters.turns,
       counted: () => this.#counters,
       samples: this.#samples,
+      scheduler: host.scheduler,
       isDiskFull: () => host.isDiskFull(),
       submit: (operation) => this.submit(operation),
       readFailed: (what, error) => {

@@ -10,8 +10,8 @@ import type { Reply } from './engine.ts';
 import { isRefusal, type Operation } from './operations.ts';
 import { FetchedFacts } from './store-access.ts';
 
-/** Rows of one turn, over all walks: two to four milliseconds. */
-export const walkRowsPerTurn = 10_000;
+/** Rows of one turn, over all walks: one to two milliseconds. */
+export const walkRowsPerTurn = 5000;
 
 /** Rows that a walk looks at before it reports them. */
 export const walkStepRows = 500;
