@@ -70,7 +70,6 @@ function partitionJson(partition: PartitionDetail): object {
   return {
     id: partition.id,
     name: partition.name,
-    partitionId: String(partition.pid),
     createdAt: isoTime(partition.createdAtUs),
     messages: counts.total,
     stats: {
