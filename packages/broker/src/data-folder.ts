@@ -119,6 +119,7 @@ function indexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: num
       index.addRelocated(bytes, view, at, addressOf(at));
     },
     segmentReclaimed: (range) => state.segmentReclaimed(range),
+    trace: (record) => state.trace(record),
   };
 }
 
@@ -149,6 +150,7 @@ function onlyIndexing(
       if (state.partitions.findPid(pid) >= 0) index.addRelocated(bytes, view, at, addressOf(at));
     },
     segmentReclaimed: nothing,
+    trace: nothing,
   };
 }
 

@@ -54,4 +54,40 @@ export const limits = {
   changedPageMax: 1000,
   /** Partitions that all pages of one partitions/changed list together; each entry's page has its share. */
   changedRowsMax: 131_072,
+  /** Queues of one listing. */
+  queuesPageMax: 10_000,
+  queuesPageDefault: 10_000,
+  /** Namespaces, tasks or queues of one page of figures. */
+  labelsPageMax: 1000,
+  labelsPageDefault: 1000,
+  /** Partitions of one page of a queue's detail, depth or sizes. */
+  partitionsPageMax: 1000,
+  partitionsPageDefault: 1000,
+  messagesPageMax: 1000,
+  messagesPageDefault: 200,
+  /** How far a page of messages may lie behind the newest one; a time range reaches further. */
+  messagesOffsetMax: 9000,
+  /** Records, and bytes of their blocks, that are looked at for one page of messages. */
+  messagesScannedMax: 10_000,
+  messagesScannedBytes: 64 * 1024 * 1024,
+  /** A page of messages or a peek ends after this many payload bytes. */
+  messagesPageBytes: 32 * 1024 * 1024,
+  peekPageMax: 1000,
+  peekPageDefault: 100,
+  /** Groups that a peek tells about. */
+  peekGroupsMax: 100,
+  /** Traces that are kept, and what they weigh in memory; the oldest go first. */
+  tracesMax: 100_000,
+  traceBytesMax: 64 * 1024 * 1024,
+  traceKeptSeconds: 7 * 24 * 3600,
+  /** JSON bytes of a trace's data. */
+  traceDataBytesMax: 64 * 1024,
+  /** Bytes of each text of a trace beside its data, and how many names it may have. */
+  traceTextBytesMax: 511,
+  traceNamesMax: 64,
+  tracesPageMax: 1000,
+  /** Names that are told apart when they are listed, the ones seen last. */
+  traceNamesCountedMax: 10_000,
+  traceNamesPageDefault: 100,
+  tracesPageDefault: 200,
 } as const;

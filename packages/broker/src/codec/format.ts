@@ -45,6 +45,7 @@ export const recordType = {
   partitionPaused: 15,
   logStart: 13,
   segmentReclaimed: 18,
+  trace: 17,
 } as const;
 
 /**

@@ -33,4 +33,5 @@ export {
   writeSegmentReclaimed,
   writeSubscription,
   writeSubscriptionDeleted,
+  writeTrace,
 } from './records.ts';

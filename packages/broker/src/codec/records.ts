@@ -18,6 +18,7 @@ import {
   type RecordHandlers,
   type SubscriptionDeletedRecord,
   type SubscriptionRecord,
+  type TraceRecord,
 } from '../core/mod.ts';
 import { block, readU64, recordFlag, recordHeaderBytes, recordType, relocated, writeU64 } from './format.ts';
 import type { Hasher } from './hasher.ts';
@@ -155,6 +156,10 @@ export function writeRelocatedBlock(
   writeU64(space.view, p + relocated.fromAddressAt, fromAddress);
   space.bytes.set(bytes.subarray(at, at + blockLength), p + relocated.blockAt);
   space.position = p + length;
+}
+
+export function writeTrace(space: RecordSpace, record: TraceRecord): void {
+  writeJson(space, recordType.trace, record);
 }
 
 /** Layout: header | u64 pid | u32 queue number | u64 createdAtUs | u32 hash of the name | the name's bytes. */
@@ -490,6 +495,9 @@ function readJson(type: number, bytes: Uint8Array, from: number, to: number, han
       break;
     case recordType.segmentReclaimed:
       handlers.segmentReclaimed(value as LogRange);
+      break;
+    case recordType.trace:
+      handlers.trace(value as TraceRecord);
       break;
     default:
       throw new Error(`the log holds a record of unknown type ${type}: it was written by a newer release`);

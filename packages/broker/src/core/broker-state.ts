@@ -24,7 +24,9 @@ import type {
   RecordHandlers,
   SubscriptionDeletedRecord,
   SubscriptionRecord,
+  TraceRecord,
 } from './records.ts';
+import { Traces } from './traces.ts';
 
 export interface StateObserver {
   partitionAdded(queue: Queue, lane: number): void;
@@ -70,6 +72,7 @@ export class BrokerState implements RecordHandlers {
   readonly deadLetters = new DeadLetters();
   /** Parts of the log that were given up. */
   readonly reclaimed = new ReclaimedRanges();
+  readonly traces = new Traces();
   nextPid = 1;
   nextQueueNumber = 1;
   nextSubscriptionNumber = 1;
@@ -483,6 +486,13 @@ export class BrokerState implements RecordHandlers {
   segmentReclaimed(range: LogRange): void {
     this.reclaimed.add(range);
     this.#mix(range.end);
+  }
+
+  trace(record: TraceRecord): void {
+    this.traces.add(record);
+    this.#seen(record.stampUs);
+    this.#mix(record.stampUs);
+    this.#mix(this.traces.count);
   }
 
   /** A cursor row whose position is not known yet. Not a change of state by itself: it means the same as no row. */

@@ -61,8 +61,9 @@ export class Deadlines {
     return row;
   }
 
-  forEach(visit: (row: number) => void): void {
-    for (let place = 0; place < this.#count; place++) visit(this.#row[place]);
+  /** The row at a place from 0 to `count` − 1, in no useful order; −1 when nothing is there any more. */
+  rowAt(place: number): number {
+    return place < this.#count ? this.#row[place] : -1;
   }
 
   #put(place: number, row: number, atUs: number): void {

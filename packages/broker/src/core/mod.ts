@@ -34,6 +34,7 @@ export {
   parseId,
   partitionIdIndex,
   queueIdIndex,
+  traceIdIndex,
   writeId,
 } from './ids.ts';
 export { decideExtend } from './lease.ts';
@@ -65,6 +66,7 @@ export {
   type SubscriptionDeletedRecord,
   type SubscriptionMode,
   type SubscriptionRecord,
+  type TraceRecord,
 } from './records.ts';
 export {
   decideCleanup,
@@ -80,3 +82,4 @@ export {
 } from './retention.ts';
 export { type BlockPlaces, type ReadyListener, Schedule } from './schedule.ts';
 export { StateLoader, type StatePiece, saveState, stateFormat } from './state-snapshot.ts';
+export { decideTrace, type TraceCommand, type TraceOutcome, Traces } from './traces.ts';

@@ -76,6 +76,24 @@ export interface DeadLetterRecord {
   readonly retryCount: number;
 }
 
+/** What a consumer noted down about a message. */
+export interface TraceRecord {
+  /** Makes the id of the trace. */
+  readonly stampUs: number;
+  /** 0 = no partition was named. */
+  readonly pid: number;
+  readonly transactionId: string;
+  readonly group: string | null;
+  readonly eventType: string;
+  readonly names: readonly string[];
+  /** JSON text. */
+  readonly data: string;
+  readonly worker: string | null;
+  /** The client's own; null = the id of the trace is meant. */
+  readonly traceId: string | null;
+  readonly messageId: string | null;
+}
+
 /**
  * The whole state of one cursor after a change. Absolute values, so that applying needs no history.
  * One mutable object is reused for all of them: whoever receives it reads it at once.
@@ -162,6 +180,7 @@ export interface RecordHandlers {
     at: number,
   ): void;
   segmentReclaimed(range: LogRange): void;
+  trace(record: TraceRecord): void;
 }
 
 /**
@@ -201,4 +220,5 @@ export interface Journal {
   /** Stores the block record `bytes[at, at + length)` once more, nearer to the tail. */
   relocatedBlock(fromAddress: number, bytes: Uint8Array, at: number, length: number): void;
   segmentReclaimed(range: LogRange): void;
+  trace(record: TraceRecord): void;
 }

@@ -18,6 +18,7 @@
  *   paused          JSON array of {pid, pausedAtUs}, by pid
  *   kept-since      rows, of partitions that lost records and hold some: f64 pid | f64 stamp of the first append kept
  *   reclaimed       JSON array of {base, end}: ranges of the log that were given up, ascending
+ *   traces          JSON array of trace records, oldest first
  */
 import { assert } from './assert.ts';
 import { BrokerState } from './broker-state.ts';
@@ -31,6 +32,7 @@ import {
   type PartitionPausedRecord,
   type QueueRecord,
   type SubscriptionRecord,
+  type TraceRecord,
 } from './records.ts';
 
 /** Version of the layout above. */
@@ -90,6 +92,7 @@ export function* saveState(state: BrokerState): Generator<StatePiece> {
   yield* jsonPieces('paused', pausedRows(state));
   yield* keptSincePieces(state, queues);
   yield* jsonPieces('reclaimed', state.reclaimed.all());
+  yield* jsonPieces('traces', state.traces.all());
 }
 
 /** Paused partitions; those of deleted queues mean nothing. */
@@ -99,7 +102,7 @@ function pausedRows(state: BrokerState): PartitionPausedRecord[] {
   return rows.sort((a, b) => a.pid - b.pid);
 }
 
-function* jsonPieces(name: string, rows: readonly object[]): Generator<StatePiece> {
+function* jsonPieces(name: string, rows: Iterable<object>): Generator<StatePiece> {
   let texts: string[] = [];
   let characters = 0;
   for (const row of rows) {
@@ -262,6 +265,9 @@ export class StateLoader {
         break;
       case 'reclaimed':
         for (const range of JSON.parse(textDecoder.decode(piece.bytes)) as LogRange[]) this.state.reclaimed.add(range);
+        break;
+      case 'traces':
+        for (const row of JSON.parse(textDecoder.decode(piece.bytes)) as TraceRecord[]) this.state.traces.restore(row);
         break;
       default:
         throw new Error(`a snapshot with a section ${piece.name} was written by a newer release`);

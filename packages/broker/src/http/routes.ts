@@ -7,6 +7,7 @@
 
 import type { ServerResponse } from 'node:http';
 import { AckExchange } from './ack-route.ts';
+import { listMessages, peekPartition, showMessage } from './browse-routes.ts';
 import { listDeadLetters } from './dead-letter-route.ts';
 import { type BrokerRequest, Exchange } from './exchange.ts';
 import { ChangedExchange, FetchExchange, FetchOffsetsExchange } from './fetch-route.ts';
@@ -22,11 +23,23 @@ import {
 } from './group-routes.ts';
 import { answerHealth } from './health-route.ts';
 import { ExtendExchange } from './lease-route.ts';
+import { MaintenanceExchange, maintenanceJson } from './maintenance-route.ts';
 import { answerMetrics, answerPrometheus } from './metrics-route.ts';
 import { PopExchange } from './pop-route.ts';
 import { PushExchange } from './push-route.ts';
 import { ConfigureExchange, deleteQueue, listQueues, queueDetail } from './queue-routes.ts';
+import {
+  queueDepth,
+  queueSizes,
+  refreshStats,
+  resourceLabels,
+  resourceOverview,
+  statusPage,
+  statusQueue,
+  statusQueues,
+} from './resource-routes.ts';
 import type { Services } from './services.ts';
+import { TraceExchange, traceNames, tracesByName, tracesOfMessage } from './trace-routes.ts';
 
 /** What a route is given. `names` are the decoded variable segments, in order. */
 export interface Call {
@@ -87,7 +100,7 @@ const routes: readonly Route[] = [
     new ConfigureExchange(services, request, response).start(),
   ),
   route('GET', '/api/v1/resources/queues', (call) => listQueues(exchangeOf(call), call.query)),
-  route('GET', '/api/v1/resources/queues/*', (call) => queueDetail(exchangeOf(call), call.names[0])),
+  route('GET', '/api/v1/resources/queues/*', (call) => queueDetail(exchangeOf(call), call.names[0], call.query)),
   route('DELETE', '/api/v1/resources/queues/*', (call) => deleteQueue(exchangeOf(call), call.names[0])),
   route('GET', '/api/v1/dlq', (call) => listDeadLetters(exchangeOf(call), call.query)),
   route('GET', '/api/v1/consumer-groups', (call) => listGroups(exchangeOf(call), call.query)),
@@ -124,6 +137,39 @@ const routes: readonly Route[] = [
   route('POST', '/api/v1/partitions/changed', ({ services, request, response }) =>
     new ChangedExchange(services, request, response).start(),
   ),
+  route('GET', '/api/v1/resources/queues/*/depth', (call) => queueDepth(exchangeOf(call), call.names[0], call.query)),
+  route('GET', '/api/v1/resources/queues/*/sizes', (call) => queueSizes(exchangeOf(call), call.names[0], call.query)),
+  route('GET', '/api/v1/resources/queues/*/partitions/*/peek', (call) =>
+    peekPartition(exchangeOf(call), call.names[0], call.names[1], call.query),
+  ),
+  route('GET', '/api/v1/resources/overview', (call) => resourceOverview(exchangeOf(call))),
+  route('GET', '/api/v1/resources/namespaces', (call) => resourceLabels(exchangeOf(call), 'namespace', call.query)),
+  route('GET', '/api/v1/resources/tasks', (call) => resourceLabels(exchangeOf(call), 'task', call.query)),
+  route('GET', '/api/v1/messages', (call) => listMessages(exchangeOf(call), call.query)),
+  route('GET', '/api/v1/messages/*/*', (call) => showMessage(exchangeOf(call), call.names[0], call.names[1])),
+  route('POST', '/api/v1/traces', ({ services, request, response }) =>
+    new TraceExchange(services, request, response).start(),
+  ),
+  // Before the traces of a message, whose path would fit too.
+  route('GET', '/api/v1/traces/names', (call) => traceNames(exchangeOf(call), call.query)),
+  route('GET', '/api/v1/traces/by-name/*', (call) => tracesByName(exchangeOf(call), call.names[0], call.query)),
+  route('GET', '/api/v1/traces/*/*', (call) =>
+    tracesOfMessage(exchangeOf(call), call.names[0], call.names[1], call.query),
+  ),
+  route('GET', '/api/v1/status', (call) => statusPage(exchangeOf(call), 'status', call.query)),
+  route('GET', '/api/v1/status/analytics', (call) => statusPage(exchangeOf(call), 'analytics', call.query)),
+  route('GET', '/api/v1/status/queues', (call) => statusQueues(exchangeOf(call), call.query)),
+  route('GET', '/api/v1/status/queues/*', (call) => statusQueue(exchangeOf(call), call.names[0], call.query)),
+  route('POST', '/api/v1/stats/refresh', (call) => refreshStats(exchangeOf(call))),
+  ...(['push', 'pop'] as const).flatMap((kind) => {
+    const path = kind === 'push' ? '/api/v1/system/maintenance' : '/api/v1/system/maintenance/pop';
+    return [
+      route('GET', path, (call) => exchangeOf(call).answerValue(200, maintenanceJson(kind))),
+      route('POST', path, ({ services, request, response }) =>
+        new MaintenanceExchange(services, request, response).startFor(kind),
+      ),
+    ];
+  }),
   route('GET', '/health', (call) => answerHealth(exchangeOf(call))),
   route('GET', '/metrics', (call) => answerMetrics(exchangeOf(call))),
   route('GET', '/metrics/prometheus', (call) => answerPrometheus(exchangeOf(call))),

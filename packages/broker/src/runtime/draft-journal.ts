@@ -19,6 +19,7 @@ import {
   writeSegmentReclaimed,
   writeSubscription,
   writeSubscriptionDeleted,
+  writeTrace,
 } from '../codec/mod.ts';
 import type {
   BrokerState,
@@ -34,6 +35,7 @@ import type {
   QueueRecord,
   SubscriptionDeletedRecord,
   SubscriptionRecord,
+  TraceRecord,
 } from '../core/mod.ts';
 import type { EntryDraft } from '../ports/mod.ts';
 
@@ -166,6 +168,12 @@ export class DraftJournal implements Journal {
   segmentReclaimed(range: LogRange): void {
     const address = this.#begin();
     writeSegmentReclaimed(this.#draft, range);
+    this.#apply(address);
+  }
+
+  trace(record: TraceRecord): void {
+    const address = this.#begin();
+    writeTrace(this.#draft, record);
     this.#apply(address);
   }
 }

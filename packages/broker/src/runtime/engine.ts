@@ -17,9 +17,10 @@ import type {
   PushOutcome,
   Refusal,
 } from '../core/mod.ts';
+import type { Views } from './browse-views.ts';
 import type { GroupEngine } from './group-engine.ts';
 import type { OffsetReader } from './read-requests.ts';
-import type { DeadLetterPage, QueueDetail, QueueSummary } from './views.ts';
+import type { ConfiguredQueue, DeadLetterPage, PartitionPage, QueueDetail } from './views.ts';
 
 export interface Reply<Outcome> {
   encode(outcome: Outcome): void;
@@ -78,10 +79,11 @@ export interface Engine {
   ack(group: string, items: AckItems, reply: Reply<AckOutcome>): void;
   /** `leaseStamp` as `parseId` gives it for the id; −1 when the text is no id of this broker. */
   extendLease(leaseStamp: number, seconds: number, reply: Reply<ExtendOutcome>): void;
-  configureQueue(request: ConfigureRequest, reply: Reply<QueueDetail>): void;
+  configureQueue(request: ConfigureRequest, reply: Reply<ConfiguredQueue>): void;
   deleteQueue(queue: string, reply: Reply<DeleteQueueOutcome>): void;
-  listQueues(reply: Reply<readonly QueueSummary[]>): void;
-  queueDetail(queue: string, reply: Reply<QueueDetail | null>): void;
+  queueDetail(queue: string, reply: Reply<QueueDetail | null>, page?: PartitionPage): void;
+  /** What consoles and operators look at, and traces. */
+  readonly views: Views;
   /** Newest failure first. */
   deadLetters(
     filter: { queue: string | null; group: string | null; limit: number; offset: number },

@@ -1,4 +1,23 @@
 export type {
+  ConsumptionMode,
+  ListReply,
+  MessageDetail,
+  MessageFilter,
+  MessagePage,
+  MessageStatus,
+  MessageView,
+  MinuteSample,
+  PageOf,
+  PeekRequest,
+  PeekView,
+  RecordView,
+  StatusView,
+  TraceNamePage,
+  TracePage,
+  TraceView,
+  Views,
+} from './browse-views.ts';
+export type {
   ConfigureRequest,
   DeleteQueueOutcome,
   Engine,
@@ -19,6 +38,7 @@ export type {
   SeekOutcome,
 } from './group-engine.ts';
 export type { HousekeepingOptions } from './housekeeping.ts';
+export { type PartitionRef, readPartitionRef } from './partition-ref.ts';
 export { queueId } from './queue-views.ts';
 export type {
   ChangedEntry,
@@ -36,11 +56,19 @@ export type {
 export { Shard, type ShardHost, type ShardOptions } from './shard.ts';
 export type { Store } from './store.ts';
 export { StoreDamage } from './store-access.ts';
+export { traceIdText } from './trace-views.ts';
 export type {
+  ConfiguredQueue,
   DeadLetterPage,
   DeadLetterView,
+  LabelTotals,
   MessageCounts,
+  OverviewView,
   PartitionDetail,
+  PartitionPage,
+  QueueDepth,
   QueueDetail,
+  QueueList,
+  QueueSizes,
   QueueSummary,
 } from './views.ts';

@@ -40,16 +40,18 @@ import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopReq
 import type { GroupHost } from './group-host.ts';
 import { GroupOperations } from './group-operations.ts';
 import { Housekeeping, type HousekeepingOptions, housekeepingDefaults } from './housekeeping.ts';
+import { MinuteSamples } from './minute-samples.ts';
 import { OffsetReads, type OffsetReadsHost } from './offset-reads.ts';
 import { isRefusal, type Operation, refusals, SimpleOperation } from './operations.ts';
 import type { PopHost } from './pop-host.ts';
 import { HandBackOperation, PopOperation } from './pop-operation.ts';
-import { describeQueue, leasedRecords, summarize } from './queue-views.ts';
+import { queueId } from './queue-views.ts';
+import { ShardViews } from './shard-views.ts';
 import { SnapshotKeeper } from './snapshot-keeper.ts';
 import type { Store } from './store.ts';
 import { FetchedFacts, type Need, StoreAccess, StoreDamage } from './store-access.ts';
 import { utf8Length } from './text.ts';
-import type { DeadLetterPage, QueueDetail, QueueSummary } from './views.ts';
+import type { ConfiguredQueue, DeadLetterPage, PartitionPage, QueueDetail } from './views.ts';
 import { Waiters } from './waiters.ts';
 
 export interface ShardOptions {
@@ -152,6 +154,8 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
     damagedReads: 0,
   };
   #damage = '';
+  readonly #samples = new MinuteSamples();
+  readonly views: ShardViews;
 
   constructor(store: Store, host: ShardHost, options: ShardOptions) {
     this.#host = host;
@@ -159,6 +163,22 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
     this.scheduler = host.scheduler;
     this.reads = new OffsetReads(this);
     this.#store = store;
+    this.views = new ShardViews({
+      cipher: host.cipher,
+      store: () => this.#store,
+      access: () => this.#access,
+      context: () => this.#context,
+      turn: () => this.#counters.turns,
+      counted: () => this.#counters,
+      samples: this.#samples,
+      scheduler: host.scheduler,
+      isDiskFull: () => host.isDiskFull(),
+      submit: (operation) => this.submit(operation),
+      readFailed: (what, error) => {
+        if (error instanceof StoreDamage) this.noteDamage(error);
+        else host.log('error', `${what} could not be read: ${error.message}`);
+      },
+    });
     this.#attach(store);
   }
 
@@ -287,13 +307,14 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
     this.submit(new SimpleOperation(() => decideExtend(this.#context, leaseStamp, seconds), reply));
   }
 
-  configureQueue(request: ConfigureRequest, reply: Reply<QueueDetail>): void {
+  configureQueue(request: ConfigureRequest, reply: Reply<ConfiguredQueue>): void {
     this.submit(
       new SimpleOperation(() => {
         const queue = decideConfigure(this.#context, { ...request, queueBytes: utf8Length(request.queue) });
         if (isRefusal(queue)) return queue;
         this.#noteEncrypted();
-        return describeQueue(this.#store.state, this.#schedule, queue, this.#store.segmentCount());
+        const { name, namespace, task, options } = queue;
+        return { id: queueId(this.#store.state, queue), name, namespace, task, options };
       }, reply),
     );
   }
@@ -308,26 +329,8 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
     );
   }
 
-  listQueues(reply: Reply<readonly QueueSummary[]>): void {
-    this.submit(
-      new SimpleOperation(() => {
-        const { state } = this.#store;
-        const leased = leasedRecords(state, this.#schedule);
-        const segments = this.#store.segmentCount();
-        return [...state.queues.values()].reverse().map((queue) => summarize(state, queue, leased, segments));
-      }, reply),
-    );
-  }
-
-  queueDetail(queue: string, reply: Reply<QueueDetail | null>): void {
-    this.submit(
-      new SimpleOperation<QueueDetail | null>(() => {
-        const found = this.#store.state.queues.get(queue);
-        return found === undefined
-          ? null
-          : describeQueue(this.#store.state, this.#schedule, found, this.#store.segmentCount());
-      }, reply),
-    );
+  queueDetail(queue: string, reply: Reply<QueueDetail | null>, page: PartitionPage = firstPartitions): void {
+    this.views.queueDetail(queue, page, reply);
   }
 
   deadLetters(
@@ -462,6 +465,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
     if (this.#turnPutOff) return;
     this.#counters.turns++;
     this.#turnNowUs = this.#host.clock.nowUs();
+    this.#samples.turnBegins(this.#turnNowUs, this.#counters, this.#store.state.deadLetters.count);
     const moreDeadlines = this.#schedule.advance(this.#turnNowUs, turnLimits.deadlines);
     const entryStart = log.draft.base + log.draft.position;
     let decided = 0;
@@ -781,6 +785,8 @@ function rowFilter(
 interface MutableContext extends DecisionContext {
   nowUs: number;
 }
+
+const firstPartitions: PartitionPage = { limit: limits.partitionsPageDefault, after: 0 };
 
 /** One read of a row's next blocks; a pop of many partitions reads each of them. */
 const rowReadBytes = 1024 * 1024;

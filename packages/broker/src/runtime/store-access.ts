@@ -5,7 +5,15 @@
  */
 import { LinkedList, ListNode } from '../base/linked-list.ts';
 import { BlockReader, blockCount, type Hasher, isWholeBlock } from '../codec/mod.ts';
-import { type BlockPlaces, type Blocks, type BlockView, type Ids, idLookup, type Queue } from '../core/mod.ts';
+import {
+  type BlockPlaces,
+  type Blocks,
+  type BlockView,
+  type BrokerState,
+  type Ids,
+  idLookup,
+  type Queue,
+} from '../core/mod.ts';
 import type { BlockLocation, FoundId, Log, RecordIndex } from '../ports/mod.ts';
 
 /** Something a decision needs that is not in memory. */
@@ -343,6 +351,32 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
       return null;
     }
     return { firstOffset, count: blockCount(view, at), bytes: this.#staging, view, at };
+  }
+
+  /** Stamp of the append that holds an offset; 0 when there is none. Reads no payload. */
+  async loadStamp(lane: number, pid: number, offset: number): Promise<number> {
+    return (this.#index.find(lane, pid, offset) ?? (await this.#index.load(lane, pid, offset)))?.stampUs ?? 0;
+  }
+
+  /** First offset of the first append with a stamp ≥ `stampUs`; undefined when there is none. */
+  async firstOffsetFrom(lane: number, pid: number, stampUs: number): Promise<number | undefined> {
+    return (await this.#index.loadByTime(lane, pid, stampUs))?.firstOffset;
+  }
+
+  /** Offset of the newest record with this fingerprint, as far as ids are remembered; undefined when there is none. */
+  async findId(pid: number, hashHigh: number, hashLow: number): Promise<number | undefined> {
+    return (await this.#index.loadId(pid, hashHigh, hashLow, 0))?.offset;
+  }
+
+  /** `readBlock`; null when the partition or the record went away while it was being read. */
+  async readBlockIfKept(state: BrokerState, lane: number, pid: number, offset: number): Promise<BlockReader | null> {
+    try {
+      return await this.readBlock(lane, pid, offset);
+    } catch (error) {
+      const isGone = state.laneOf(pid) !== lane || offset < state.partitions.logStart[lane];
+      if (error instanceof StoreDamage && isGone) return null;
+      throw error;
+    }
   }
 
   /** A checked copy of the block that holds an offset, whether it is in memory or not. */

@@ -704,12 +704,14 @@ describe('time and room', () => {
       messages: { total: 0, pending: 0, processing: 0, completed: 0, deadLetter: 0 },
       retainedBytes: 0,
       options: {} as never,
+      pausedAtUs: 0,
     };
     const client = await RawClient.open(server.port);
     client.socket.pause();
     client.write('GET /api/v1/resources/queues HTTP/1.1\r\nHost: x\r\n\r\n');
     const { reply } = await server.engine.next('list');
-    reply.encode(new Array(20_000).fill(queue));
+    for (let i = 0; i < 20_000; i++) reply.row(queue);
+    reply.encode({ total: 20_000, isWhole: true });
     reply.send(null);
     const metrics = async () => JSON.parse((await ask(server.port, 'GET', '/metrics')).body).http;
     assert.ok((await metrics()).unsentAnswerBytes > 1_000_000);

@@ -12,11 +12,14 @@ import type {
   FetchRequest,
   GroupEngine,
   HealthReport,
+  ListReply,
   OffsetReader,
   PopRequest,
   QueueDetail,
+  QueueList,
   QueueSummary,
   Reply,
+  Views,
 } from '../../src/runtime/mod.ts';
 
 export type Arrived =
@@ -26,7 +29,7 @@ export type Arrived =
   | { readonly route: 'extend'; readonly stamp: number; readonly seconds: number; readonly reply: Reply<ExtendOutcome> }
   | { readonly route: 'configure'; readonly request: ConfigureRequest; readonly reply: Reply<QueueDetail> }
   | { readonly route: 'delete'; readonly queue: string; readonly reply: Reply<{ existed: boolean }> }
-  | { readonly route: 'list'; readonly reply: Reply<readonly QueueSummary[]> }
+  | { readonly route: 'list'; readonly reply: ListReply<QueueSummary, QueueList> }
   | { readonly route: 'detail'; readonly queue: string; readonly reply: Reply<QueueDetail | null> }
   | { readonly route: 'dead letters'; readonly filter: object; readonly reply: Reply<DeadLetterPage> }
   | { readonly route: 'fetch'; readonly request: FetchRequest; readonly reply: FetchReply }
@@ -91,10 +94,6 @@ export class SilentEngine implements Engine {
     this.#arrive({ route: 'delete', queue, reply });
   }
 
-  listQueues(reply: Reply<readonly QueueSummary[]>): void {
-    this.#arrive({ route: 'list', reply });
-  }
-
   queueDetail(queue: string, reply: Reply<QueueDetail | null>): void {
     this.#arrive({ route: 'detail', queue, reply });
   }
@@ -122,6 +121,12 @@ export class SilentEngine implements Engine {
 
   health(): HealthReport {
     return this.report;
+  }
+
+  /** Of what consoles look at, only the list of queues arrives here. */
+  get views(): Views {
+    const listQueues: Views['listQueues'] = (_page, reply) => this.#arrive({ route: 'list', reply });
+    return { listQueues } as Views;
   }
 
   metrics(): Readonly<Record<string, number>> {

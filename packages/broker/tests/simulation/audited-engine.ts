@@ -16,6 +16,7 @@ import {
 } from '../../src/core/mod.ts';
 import type { PayloadCipher } from '../../src/ports/mod.ts';
 import type {
+  ConfiguredQueue,
   ConfigureRequest,
   DeadLetterPage,
   DeleteQueueOutcome,
@@ -243,7 +244,7 @@ export class AuditedEngine {
   }
 
   configure(request: ConfigureRequest, done: (result: Result<null>) => void): void {
-    this.#call<QueueDetail, null>(
+    this.#call<ConfiguredQueue, null>(
       `configure ${JSON.stringify(request)}`,
       done,
       (shard, reply) => shard.configureQueue(request, reply),

@@ -10,7 +10,7 @@
  */
 import { type QueueOptions, queueOptionTable } from '@lanemq/protocol';
 import { type AckOutcome, type BrokerState, cursorBit, idText, itemStatus } from '../../src/core/mod.ts';
-import type { DeadLetterPage, PopRequest, QueueDetail } from '../../src/runtime/mod.ts';
+import type { ConfiguredQueue, DeadLetterPage, PopRequest, QueueDetail } from '../../src/runtime/mod.ts';
 import { type ExpectedAckItem, expectAck, isSameVerdict } from './expected-ack.ts';
 import { claimableSince, claimed, type Delivery, leaseUsOf, objection, withExpiredPassed } from './expected-pop.ts';
 import { mayBeCleaned, miscount, trimObjection } from './expected-retention.ts';
@@ -786,7 +786,7 @@ export class Auditor {
   configureDecided(
     moment: Moment,
     asked: { queue: string; namespace: string | null; task: string | null; mode: string; options: object },
-    view: QueueDetail,
+    view: ConfiguredQueue,
   ): void {
     const { nowUs, state } = moment;
     this.#begin(moment, new Set([asked.queue]), true);

@@ -367,6 +367,7 @@ export class CoreBench {
       },
       deadLetter: ({ pid, offset, error, retryCount, index }) =>
         void lines.push(`dead letter ${pid}: ${offset} "${error}", retries ${retryCount}, number ${index}`),
+      trace: ({ pid, transactionId }) => void lines.push(`trace ${pid}: ${transactionId}`),
     };
   }
 }
