@@ -99,6 +99,7 @@ function indexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: num
     subscription: (record) => state.subscription(record),
     cursor: (record) => state.cursor(record),
     deadLetter: (record) => state.deadLetter(record),
+    deadLetterRemoved: (record) => state.deadLetterRemoved(record),
   };
 }
 
@@ -121,6 +122,7 @@ function onlyIndexing(
     subscription: nothing,
     cursor: nothing,
     deadLetter: nothing,
+    deadLetterRemoved: nothing,
   };
 }
 

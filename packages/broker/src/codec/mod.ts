@@ -13,6 +13,7 @@ export {
   writeBlock,
   writeCursor,
   writeDeadLetter,
+  writeDeadLetterRemoved,
   writeGenesis,
   writePartition,
   writeQueue,

@@ -6,6 +6,7 @@
 import {
   CursorRecord,
   type DeadLetterRecord,
+  type DeadLetterRemovedRecord,
   type GenesisRecord,
   type PushItems,
   pushHash,
@@ -32,6 +33,7 @@ const recordVersion = 1;
 const cursorFlag = { lease: 1, conflated: 2, attempt: 4, memo: 8, held: 16, consumed: 32, batchDone: 64 } as const;
 const cursorFixedBytes = recordHeaderBytes + 8 + 4 + 8;
 const cursorBytesMax = cursorFixedBytes + 24 + 16 + 20 + 8 + 4;
+const deadLetterRemovedBytes = recordHeaderBytes + 8 + 8 + 4;
 const partitionFixedBytes = recordHeaderBytes + 8 + 4 + 8 + 4;
 
 const textEncoder = new TextEncoder();
@@ -71,6 +73,17 @@ export function writeSubscription(space: RecordSpace, record: SubscriptionRecord
 
 export function writeDeadLetter(space: RecordSpace, record: DeadLetterRecord): void {
   writeJson(space, recordType.deadLetter, record);
+}
+
+/** Layout: header | u64 pid | u64 stampUs | u32 index. */
+export function writeDeadLetterRemoved(space: RecordSpace, record: DeadLetterRemovedRecord): void {
+  space.require(deadLetterRemovedBytes);
+  const { view, position } = space;
+  header(view, position, deadLetterRemovedBytes, recordType.deadLetterRemoved, 0);
+  writeU64(view, position + 8, record.pid);
+  writeU64(view, position + 16, record.stampUs);
+  view.setUint32(position + 24, record.index, true);
+  space.position += deadLetterRemovedBytes;
 }
 
 /** Layout: header | u64 pid | u32 queue number | u64 createdAtUs | u32 hash of the name | the name's bytes. */
@@ -350,6 +363,13 @@ export function readRecords(
           at + partitionFixedBytes,
           at + length,
         );
+        break;
+      case recordType.deadLetterRemoved:
+        handlers.deadLetterRemoved({
+          pid: readU64(view, at + 8),
+          stampUs: readU64(view, at + 16),
+          index: view.getUint32(at + 24, true),
+        });
         break;
       case recordType.closed:
         break;

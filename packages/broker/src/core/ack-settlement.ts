@@ -6,6 +6,7 @@
 import { unresolved } from './ack-resolve.ts';
 import { type AckItems, ackStatus } from './commands.ts';
 import type { DecisionContext } from './decision.ts';
+import { fileDeadLetter, laneName } from './file-dead-letter.ts';
 import { type AckOutcome, ackError } from './outcomes.ts';
 import type { Queue, Subscription } from './queue.ts';
 import type { CursorRecord } from './records.ts';
@@ -32,6 +33,8 @@ function strength(status: number): number {
 }
 
 interface Named {
+  /** The first item that names the offset: its id is the record's. */
+  readonly item: number;
   status: number;
   error: string | null;
 }
@@ -39,6 +42,7 @@ interface Named {
 /** One target that may change its cursor: worked out in the constructor, carried out by `emit`. */
 export class Settlement {
   readonly #context: DecisionContext;
+  readonly #items: AckItems;
   readonly #queue: Queue;
   readonly #subscription: Subscription;
   readonly #record: CursorRecord;
@@ -50,7 +54,7 @@ export class Settlement {
   /** Highest completed offset; −1 = none. */
   #highest = -1;
   /** Offsets to file as dead letters, ascending. */
-  #filed: { offset: number; error: string }[] | null = null;
+  #filed: { offset: number; named: Named; error: string }[] | null = null;
   #changes = false;
   readonly #retriesBefore: number;
 
@@ -65,6 +69,7 @@ export class Settlement {
     outcome: AckOutcome,
   ) {
     this.#context = context;
+    this.#items = items;
     this.#queue = queue;
     this.#subscription = subscription;
     this.#record = record;
@@ -106,7 +111,7 @@ export class Settlement {
       const status = items.statuses[item];
       const error = items.errors[item] ?? null;
       const named = byOffset.get(offset);
-      if (named === undefined) byOffset.set(offset, { status, error });
+      if (named === undefined) byOffset.set(offset, { item, status, error });
       else {
         named.status = stronger(named.status, status);
         named.error ??= error;
@@ -208,7 +213,7 @@ export class Settlement {
     const isKept = named.status === ackStatus.dlq || options.deadLetterQueue || options.dlqAfterMaxRetries;
     if (!isKept) return;
     this.#filed ??= [];
-    this.#filed.push({ offset, error });
+    this.#filed.push({ offset, named, error });
   }
 
   #forgetAttempts(): void {
@@ -258,10 +263,12 @@ export class Settlement {
   emit(filed: number): number {
     if (!this.#changes) return filed;
     const { journal, nowUs } = this.#context;
+    const { state } = this.#context;
     const record = this.#record;
     const rows = this.#filed ?? [];
+    const partition = rows.length === 0 ? '' : laneName(state, state.partitions.findPid(record.pid));
     rows.forEach((row, index) => {
-      journal.deadLetter({
+      fileDeadLetter(state, journal, {
         stampUs: nowUs,
         index: filed + index,
         queueNumber: this.#queue.number,
@@ -270,6 +277,9 @@ export class Settlement {
         offset: row.offset,
         error: row.error,
         retryCount: this.#retriesBefore,
+        partition,
+        idHigh: this.#items.hashes[row.named.item * 2],
+        idLow: this.#items.hashes[row.named.item * 2 + 1],
       });
     });
     journal.cursor(record);

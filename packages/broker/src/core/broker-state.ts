@@ -15,6 +15,7 @@ import { Queue, Subscription } from './queue.ts';
 import type {
   CursorRecord,
   DeadLetterRecord,
+  DeadLetterRemovedRecord,
   GenesisRecord,
   QueueDeletedRecord,
   QueueRecord,
@@ -32,6 +33,8 @@ export interface StateObserver {
   cursorRemoved(row: number): void;
   /** What holds its partitions back (delay, quiet time) is different now. */
   holdsChanged(queue: Queue): void;
+  /** How much of the queue its groups may have at a time is different now. */
+  limitsChanged(queue: Queue): void;
   partitionRemoved(lane: number): void;
   queueRemoved(queue: Queue): void;
 }
@@ -94,7 +97,11 @@ export class BrokerState implements RecordHandlers {
   queue(record: QueueRecord): void {
     const existing = this.queueByNumber.get(record.number);
     if (existing !== undefined) {
+      const { leasedMax, perSecondMax } = existing;
       if (existing.set(record)) this.observer?.holdsChanged(existing);
+      if (existing.leasedMax !== leasedMax || existing.perSecondMax !== perSecondMax) {
+        this.observer?.limitsChanged(existing);
+      }
     } else {
       assert(!this.queues.has(record.name), 'a queue name is taken once');
       const queue = new Queue(record);
@@ -121,7 +128,7 @@ export class BrokerState implements RecordHandlers {
 
   /** True while rows of deleted queues are still to be given back. */
   get hasGarbage(): boolean {
-    return this.#deleted.length > 0;
+    return this.#deleted.length > 0 || this.deadLetters.hasGarbage;
   }
 
   /**
@@ -129,6 +136,7 @@ export class BrokerState implements RecordHandlers {
    * the same with or without them; but a queue can have millions, and its deletion must not hold up the others.
    */
   collectGarbage(max: number): void {
+    this.deadLetters.collectGarbage(max);
     let left = max;
     for (let queue = this.#deleted[0]; queue !== undefined && left > 0; queue = this.#deleted[0]) {
       while (queue.laneCount > 0 && left-- > 0) this.#removeLane(queue.lanes[--queue.laneCount]);
@@ -277,6 +285,16 @@ export class BrokerState implements RecordHandlers {
     this.deadLetters.add(record);
     this.#seen(record.stampUs);
     this.#mix(record.offset);
+  }
+
+  deadLetterRemoved(record: DeadLetterRemovedRecord): void {
+    const row = this.deadLetters.remove(record.stampUs, record.index);
+    assert(row !== undefined && row.pid === record.pid, 'only a known dead letter is removed');
+    const queue = this.queueByNumber.get(row.queueNumber);
+    assert(queue !== undefined, 'a dead letter belongs to a known queue');
+    queue.deadLetterCount--;
+    this.#mix(row.offset);
+    this.#mix(this.deadLetters.count);
   }
 
   /** A cursor row whose position is not known yet. Not a change of state by itself: it means the same as no row. */

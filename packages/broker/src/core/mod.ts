@@ -4,6 +4,7 @@ export { BrokerState, type StateObserver } from './broker-state.ts';
 export { type AckItems, type AckStatus, ackStatus, type PushItems, pushHash, pushSlice } from './commands.ts';
 export { type ConfigureCommand, decideConfigure, decideDeleteQueue } from './configure.ts';
 export { cursorBit } from './cursor-table.ts';
+export type { LetterPlace, LetterSelection } from './dead-letters.ts';
 export {
   type Blocks,
   type BlockView,
@@ -13,6 +14,7 @@ export {
   type NeedsLoad,
   needsLoad,
 } from './decision.ts';
+export { laneName } from './file-dead-letter.ts';
 export {
   type BrokerIdentity,
   type IdParts,
@@ -42,6 +44,7 @@ export { defaultGroup, type Queue, type Subscription } from './queue.ts';
 export {
   CursorRecord,
   type DeadLetterRecord,
+  type DeadLetterRemovedRecord,
   type GenesisRecord,
   type Journal,
   type QueueDeletedRecord,

@@ -55,6 +55,19 @@ export interface DeadLetterRecord {
   readonly offset: number;
   readonly error: string;
   readonly retryCount: number;
+  /** The partition's name, kept with the row. Rows of early logs have none: their partition exists. */
+  readonly partition?: string;
+  /** Keyed hash of the transactionId by which the row is addressed; both 0 = its message id. Rows of early logs have none. */
+  readonly idHigh?: number;
+  readonly idLow?: number;
+}
+
+/** A dead letter was replayed, deleted, or filed anew. */
+export interface DeadLetterRemovedRecord {
+  /** Id of the row. */
+  readonly stampUs: number;
+  readonly index: number;
+  readonly pid: number;
 }
 
 /**
@@ -116,6 +129,7 @@ export interface RecordHandlers {
   subscription(record: SubscriptionRecord): void;
   cursor(record: CursorRecord): void;
   deadLetter(record: DeadLetterRecord): void;
+  deadLetterRemoved(record: DeadLetterRemovedRecord): void;
 }
 
 /**
@@ -148,4 +162,5 @@ export interface Journal {
   subscription(record: SubscriptionRecord): void;
   cursor(record: CursorRecord): void;
   deadLetter(record: DeadLetterRecord): void;
+  deadLetterRemoved(record: DeadLetterRemovedRecord): void;
 }

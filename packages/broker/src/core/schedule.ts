@@ -20,6 +20,7 @@
 import type { BrokerState, StateObserver } from './broker-state.ts';
 import { type CursorTable, cursorBit } from './cursor-table.ts';
 import { Deadlines } from './deadlines.ts';
+import { hasLimits, hasRoom, RateWaits } from './group-limits.ts';
 import type { PartitionTable } from './partition-table.ts';
 import type { Queue, Subscription } from './queue.ts';
 
@@ -126,6 +127,8 @@ export interface ReadyListener {
   /** The subscription may have a backlog to walk. */
   subscriptionReady(subscription: Subscription): void;
   queueRemoved(queue: Queue): void;
+  /** The group may have more of its queue again: a pop that waits for that is woken. */
+  roomAgain(subscription: Subscription): void;
 }
 
 export class Schedule implements StateObserver {
@@ -139,6 +142,7 @@ export class Schedule implements StateObserver {
   /** Broker time of the command that is being applied. */
   nowUs = 0;
   leasedCount = 0;
+  readonly rateWaits = new RateWaits();
 
   constructor(state: BrokerState, places: BlockPlaces, listener: ReadyListener) {
     this.#state = state;
@@ -286,11 +290,20 @@ export class Schedule implements StateObserver {
     }
     // A loading row is somebody's: it is filed when that somebody gives it back.
     if (before === readiness.loading && condition === readiness.ready) return;
-    if (before === readiness.leased) this.leasedCount--;
-    if (condition === readiness.leased) this.leasedCount++;
+    if (before === readiness.leased) {
+      this.leasedCount--;
+      subscription.leased--;
+    }
+    if (condition === readiness.leased) {
+      this.leasedCount++;
+      subscription.leased++;
+    }
     if (untilUs > 0) this.deadlines.set(row, untilUs);
     else if (cursors.deadlineAt[row] !== 0) this.deadlines.clear(row);
     cursors.readiness[row] = condition;
+    if (before === readiness.leased && condition !== readiness.leased && queue.leasedMax > 0) {
+      this.#listener.roomAgain(subscription);
+    }
     if (condition !== readiness.ready || where === 'taken') return;
     // One that is ready already keeps its place.
     if (before === readiness.ready && where === 'tail') return;
@@ -316,12 +329,25 @@ export class Schedule implements StateObserver {
   /** Lets deadlines up to `nowUs` pass; at most `max` of them. True when more are due. */
   advance(nowUs: number, max: number): boolean {
     this.nowUs = nowUs;
+    if (this.rateWaits.nextUs <= nowUs) this.rateWaits.advance(nowUs, (each) => this.#listener.roomAgain(each));
     for (let i = 0; i < max; i++) {
       const row = this.deadlines.take(nowUs);
       if (row < 0) return false;
       if (this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
     }
     return this.deadlines.nextUs <= nowUs;
+  }
+
+  /** When time alone changes something next; Infinity = never. */
+  get nextUs(): number {
+    return Math.min(this.deadlines.nextUs, this.rateWaits.nextUs);
+  }
+
+  /** False when the group has as much of its queue as the queue's options let it; told again when there is room. */
+  hasRoom(subscription: Subscription, leases: boolean, nowUs: number): boolean {
+    if (!hasLimits(subscription) || hasRoom(subscription, leases, nowUs)) return true;
+    this.rateWaits.note(subscription, nowUs);
+    return false;
   }
 
   // What the state tells.
@@ -380,7 +406,14 @@ export class Schedule implements StateObserver {
   }
 
   cursorRemoved(row: number): void {
-    if (this.#cursors.readiness[row] === readiness.leased) this.leasedCount--;
+    if (this.#cursors.readiness[row] === readiness.leased) {
+      this.leasedCount--;
+      const subscription = this.#state.subscriptionOf(row);
+      if (subscription !== undefined) {
+        subscription.leased--;
+        this.#listener.roomAgain(subscription);
+      }
+    }
     this.deadlines.clear(row);
     this.#cursors.readiness[row] = readiness.idle;
   }
@@ -395,12 +428,19 @@ export class Schedule implements StateObserver {
     }
   }
 
+  limitsChanged(queue: Queue): void {
+    for (const subscription of queue.subscriptions) this.#listener.roomAgain(subscription);
+  }
+
   partitionRemoved(lane: number): void {
     this.#places.partitionRemoved(lane);
   }
 
   queueRemoved(queue: Queue): void {
-    for (const subscription of queue.subscriptions) this.#rings.delete(subscription.number);
+    for (const subscription of queue.subscriptions) {
+      this.#rings.delete(subscription.number);
+      this.rateWaits.forget(subscription);
+    }
     this.#listener.queueRemoved(queue);
   }
 }

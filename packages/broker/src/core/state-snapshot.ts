@@ -87,7 +87,7 @@ function queueRecord(queue: Queue): QueueRecord {
   };
 }
 
-function* jsonPieces(name: string, rows: readonly object[]): Generator<StatePiece> {
+function* jsonPieces(name: string, rows: Iterable<object>): Generator<StatePiece> {
   let texts: string[] = [];
   let characters = 0;
   for (const row of rows) {

@@ -8,6 +8,7 @@ import {
   writeBlock,
   writeCursor,
   writeDeadLetter,
+  writeDeadLetterRemoved,
   writeGenesis,
   writePartition,
   writeQueue,
@@ -18,6 +19,7 @@ import type {
   BrokerState,
   CursorRecord,
   DeadLetterRecord,
+  DeadLetterRemovedRecord,
   GenesisRecord,
   Journal,
   PushItems,
@@ -120,6 +122,12 @@ export class DraftJournal implements Journal {
   deadLetter(record: DeadLetterRecord): void {
     const address = this.#begin();
     writeDeadLetter(this.#draft, record);
+    this.#apply(address);
+  }
+
+  deadLetterRemoved(record: DeadLetterRemovedRecord): void {
+    const address = this.#begin();
+    writeDeadLetterRemoved(this.#draft, record);
     this.#apply(address);
   }
 }

@@ -82,24 +82,13 @@ export function summarize(
 
 export function describeQueue(state: BrokerState, schedule: Schedule, queue: Queue, segmentCount: number): QueueDetail {
   const partitions: PartitionDetail[] = [];
-  const deadByPid = new Map<number, number>();
-  if (queue.deadLetterCount > 0) {
-    for (const row of state.deadLetters.all()) {
-      if (row.queueNumber === queue.number) deadByPid.set(row.pid, (deadByPid.get(row.pid) ?? 0) + 1);
-    }
-  }
   for (let i = 0; i < Math.min(queue.laneCount, partitionsListedMax); i++) {
-    partitions.push(describePartition(state, schedule, queue.lanes[i], deadByPid));
+    partitions.push(describePartition(state, schedule, queue.lanes[i]));
   }
   return { ...summarize(state, queue, leasedRecords(state, schedule), segmentCount), partitions };
 }
 
-function describePartition(
-  state: BrokerState,
-  schedule: Schedule,
-  lane: number,
-  deadByPid: ReadonlyMap<number, number>,
-): PartitionDetail {
+function describePartition(state: BrokerState, schedule: Schedule, lane: number): PartitionDetail {
   const { partitions, cursors } = state;
   const total = partitions.nextOffset[lane] - partitions.logStart[lane];
   // The group that is furthest behind counts; queue mode only when there is no named one.
@@ -127,7 +116,7 @@ function describePartition(
     // A partition comes into being with its first append, and nothing is removed from its start yet.
     firstWriteAtUs: total > 0 ? partitions.createdAtUs[lane] : 0,
     lastWriteAtUs: partitions.lastStampUs[lane],
-    counts: countsOf(total, unsettled, processing, deadByPid.get(partitions.pid[lane]) ?? 0),
+    counts: countsOf(total, unsettled, processing, state.deadLetters.countOfPid(partitions.pid[lane])),
     totalConsumed: worst < 0 ? 0 : cursors.totalConsumed[worst],
     batchesConsumed: worst < 0 ? 0 : cursors.batchesConsumed[worst],
     retainedBytes: partitions.retainedBytes[lane],

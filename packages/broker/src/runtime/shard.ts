@@ -15,7 +15,6 @@ import {
   type AckItems,
   type AckOutcome,
   type BrokerIdentity,
-  type BrokerState,
   type DeadLetterRecord,
   type DecisionContext,
   decideAck,
@@ -33,7 +32,7 @@ import {
   Schedule,
 } from '../core/mod.ts';
 import type { Clock, PayloadCipher, Scheduler } from '../ports/mod.ts';
-import { readDeadLetters } from './dead-letter-reader.ts';
+import { findDeadLetters, readDeadLetters } from './dead-letter-reader.ts';
 import { DraftJournal } from './draft-journal.ts';
 import { encryptItems } from './encrypt-items.ts';
 import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopRequest, Reply } from './engine.ts';
@@ -298,7 +297,7 @@ export class Shard implements Engine, PopHost {
     const { state } = this.#store;
     let page: { rows: DeadLetterRecord[]; total: number } = { rows: [], total: 0 };
     this.submit(
-      new SimpleOperation(() => state.deadLetters.page(rowFilter(state, filter), filter.offset, filter.limit), {
+      new SimpleOperation(() => findDeadLetters(state, filter), {
         encode: (found) => {
           page = found;
         },
@@ -464,7 +463,7 @@ export class Shard implements Engine, PopHost {
   }
 
   #armDeadline(): void {
-    const nextUs = this.#schedule.deadlines.nextUs;
+    const { nextUs } = this.#schedule;
     if (nextUs === this.#deadlineArmedUs) return;
     this.#cancelDeadline?.();
     this.#cancelDeadline = null;
@@ -670,15 +669,6 @@ export class Shard implements Engine, PopHost {
     this.#whenDrained();
     this.#whenDrained = null;
   }
-}
-
-function rowFilter(
-  state: BrokerState,
-  filter: { readonly queue: string | null; readonly group: string | null },
-): (row: DeadLetterRecord) => boolean {
-  const queue = filter.queue === null ? null : state.queues.get(filter.queue);
-  return (row) =>
-    (queue === null || row.queueNumber === queue?.number) && (filter.group === null || row.group === filter.group);
 }
 
 interface MutableContext extends DecisionContext {

@@ -36,7 +36,13 @@ class Bench {
         blockAppended: () => undefined,
         partitionRemoved: () => undefined,
       },
-      { rowReady: tell, subscriptionReady: tell, laneAppended: () => undefined, queueRemoved: () => undefined },
+      {
+        rowReady: tell,
+        subscriptionReady: tell,
+        laneAppended: () => undefined,
+        queueRemoved: () => undefined,
+        roomAgain: () => undefined,
+      },
     );
     this.state.genesis({ saltHigh: 1, saltLow: 2, seedHigh: 3, seedLow: 4, createdAtUs: 1 });
     this.state.observer = this.schedule;
@@ -307,6 +313,7 @@ describe('the schedule', () => {
             subscriptionReady: () => undefined,
             laneAppended: () => undefined,
             queueRemoved: () => undefined,
+            roomAgain: () => undefined,
           },
         );
         again.rebuild(bench.nowUs);

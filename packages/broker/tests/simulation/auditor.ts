@@ -942,7 +942,7 @@ export class Auditor {
       `${this.partitions.size} partitions exist, not ${state.partitions.count}`,
     );
     for (const partition of this.partitions.values()) this.#comparePartition(state, partition, nowUs);
-    const rows = state.deadLetters.all();
+    const rows = [...state.deadLetters.all()];
     ensure(rows.length === this.deadLetters.size, `${this.deadLetters.size} dead letters exist, not ${rows.length}`);
     for (const { pid, group, offset, error, stampUs, retryCount } of rows) {
       const expected = this.deadLetters.get(deadLetterKey(pid, group, offset));

@@ -94,6 +94,7 @@ export class CoreBench {
         subscriptionReady: () => undefined,
         laneAppended: () => undefined,
         queueRemoved: () => undefined,
+        roomAgain: () => undefined,
       },
     );
     this.#state.observer = this.#schedule;
@@ -356,6 +357,7 @@ export class CoreBench {
       },
       deadLetter: ({ pid, offset, error, retryCount, index }) =>
         void lines.push(`dead letter ${pid}: ${offset} "${error}", retries ${retryCount}, number ${index}`),
+      deadLetterRemoved: ({ pid, index }) => void lines.push(`dead letter ${pid}: number ${index} removed`),
     };
   }
 }
