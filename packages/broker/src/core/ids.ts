@@ -30,6 +30,8 @@ export const idIndexMax = 0x3f_fff0;
 /** Index in the ids of partitions and of queues, so that they differ from those of messages. */
 export const partitionIdIndex = 0x3f_ffff;
 export const queueIdIndex = 0x3f_fffe;
+/** Index in the ids of redrives; their number counts them. */
+export const redriveIdIndex = 0x3f_fffd;
 export const idTextLength = 36;
 
 const two32 = 0x1_0000_0000;

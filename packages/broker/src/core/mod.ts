@@ -24,6 +24,7 @@ export {
   parseId,
   partitionIdIndex,
   queueIdIndex,
+  redriveIdIndex,
   writeId,
 } from './ids.ts';
 export { decideExtend } from './lease.ts';

@@ -17,6 +17,7 @@ import type {
   PushOutcome,
   Refusal,
 } from '../core/mod.ts';
+import type { DeadLetterChanges } from './dead-letter-changes.ts';
 import type { DeadLetterPage, QueueDetail, QueueSummary } from './views.ts';
 
 export interface Reply<Outcome> {
@@ -85,6 +86,8 @@ export interface Engine {
     filter: { queue: string | null; group: string | null; limit: number; offset: number },
     reply: Reply<DeadLetterPage>,
   ): void;
+  /** Replay, delete, purge and redrive of dead letters. */
+  readonly deadLetterChanges: DeadLetterChanges;
   health(): HealthReport;
   metrics(): Readonly<Record<string, number>>;
 }

@@ -1,3 +1,4 @@
+export type { DeadLetterAddress, DeadLetterChanges } from './dead-letter-changes.ts';
 export type {
   ConfigureRequest,
   DeleteQueueOutcome,
@@ -7,6 +8,8 @@ export type {
   Reply,
 } from './engine.ts';
 export { queueId } from './queue-views.ts';
+export type { RedriveRequest, RedriveState, RedriveView } from './redrive.ts';
+export type { ReplayOutcome, ReplayTarget } from './replay.ts';
 export { Shard, type ShardHost, type ShardOptions } from './shard.ts';
 export type { Store } from './store.ts';
 export { StoreDamage } from './store-access.ts';

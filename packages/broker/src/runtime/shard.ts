@@ -32,6 +32,7 @@ import {
   Schedule,
 } from '../core/mod.ts';
 import type { Clock, PayloadCipher, Scheduler } from '../ports/mod.ts';
+import { DeadLetterChanges } from './dead-letter-changes.ts';
 import { findDeadLetters, readDeadLetters } from './dead-letter-reader.ts';
 import { DraftJournal } from './draft-journal.ts';
 import { encryptItems } from './encrypt-items.ts';
@@ -40,6 +41,7 @@ import { isRefusal, type Operation, refusals, SimpleOperation } from './operatio
 import type { PopHost } from './pop-host.ts';
 import { HandBackOperation, PopOperation } from './pop-operation.ts';
 import { describeQueue, leasedRecords, summarize } from './queue-views.ts';
+import type { DeadLetterHost } from './replay.ts';
 import { SnapshotKeeper } from './snapshot-keeper.ts';
 import type { Store } from './store.ts';
 import { FetchedFacts, StoreAccess, StoreDamage } from './store-access.ts';
@@ -99,7 +101,7 @@ interface Counters {
   damagedReads: number;
 }
 
-export class Shard implements Engine, PopHost {
+export class Shard implements Engine, PopHost, DeadLetterHost {
   readonly scheduler: Scheduler;
   readonly #host: ShardHost;
   readonly #options: ShardOptions;
@@ -141,6 +143,7 @@ export class Shard implements Engine, PopHost {
     damagedReads: 0,
   };
   #damage = '';
+  readonly deadLetterChanges: DeadLetterChanges;
 
   constructor(store: Store, host: ShardHost, options: ShardOptions) {
     this.#host = host;
@@ -148,6 +151,7 @@ export class Shard implements Engine, PopHost {
     this.scheduler = host.scheduler;
     this.#store = store;
     this.#attach(store);
+    this.deadLetterChanges = new DeadLetterChanges(this);
   }
 
   /** Builds everything that is derived from a freshly opened store. */
@@ -189,6 +193,24 @@ export class Shard implements Engine, PopHost {
     return this.#store.hasher;
   }
 
+  // What changes of dead letters need.
+
+  get cipher(): PayloadCipher | null {
+    return this.#host.cipher;
+  }
+
+  get encryptedQueues(): ReadonlySet<string> {
+    return this.#encryptedQueues;
+  }
+
+  nowUs(): number {
+    return this.#host.clock.nowUs();
+  }
+
+  isDiskFull(): boolean {
+    return this.#host.isDiskFull();
+  }
+
   // Engine
 
   push(items: PushItems, reply: Reply<PushOutcome>): void {
@@ -199,13 +221,13 @@ export class Shard implements Engine, PopHost {
         if ('ok' in ready) return ready;
         hashPushItems(ready, this.#store.hasher);
         const outcome = this.#pushDecider.decide(this.#context, ready, this.#encryptedQueues);
-        if (outcome.ok === true) this.#countPushed(outcome);
+        if (outcome.ok === true) this.countPushed(outcome);
         return outcome;
       }, reply),
     );
   }
 
-  #countPushed(outcome: PushOutcome): void {
+  countPushed(outcome: PushOutcome): void {
     for (let item = 0; item < outcome.count; item++) {
       if (outcome.statuses[item] === itemStatus.queued) this.#counters.pushedRecords++;
       else if (outcome.statuses[item] === itemStatus.duplicate) this.#counters.duplicates++;
@@ -642,6 +664,7 @@ export class Shard implements Engine, PopHost {
   /** Answers parked pops empty, finishes what is in flight, closes the log. No new work is taken. */
   async stop(): Promise<void> {
     if (this.#phase === 'stopped') return;
+    this.deadLetterChanges.stop();
     const wasServing = this.#phase === 'serving';
     if (wasServing) {
       for (const waiter of this.waiters.all()) waiter.end();

@@ -6,6 +6,7 @@ import type { AckItems, AckOutcome, ExtendOutcome, PopOutcome, PushItems, PushOu
 import { buildHttpServer, type HttpOptions } from '../../src/http/mod.ts';
 import type {
   ConfigureRequest,
+  DeadLetterChanges,
   DeadLetterPage,
   Engine,
   HealthReport,
@@ -93,6 +94,10 @@ export class SilentEngine implements Engine {
 
   deadLetters(filter: object, reply: Reply<DeadLetterPage>): void {
     this.#arrive({ route: 'dead letters', filter, reply });
+  }
+
+  get deadLetterChanges(): DeadLetterChanges {
+    throw new Error('this engine changes no dead letters');
   }
 
   health(): HealthReport {
