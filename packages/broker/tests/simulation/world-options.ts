@@ -38,6 +38,10 @@ export interface Features {
   readonly reconfigures: boolean;
   readonly deletes: boolean;
   readonly reads: boolean;
+  readonly deadLetterChanges: boolean;
+  readonly deliveryLimits: boolean;
+  readonly leaseCeilings: boolean;
+  readonly groupLimits: boolean;
 }
 
 /** What goes wrong in a world. */
@@ -126,6 +130,14 @@ const featureNames: readonly (keyof Features)[] = [
   'reads',
 ];
 
+/** Drawn apart, so that worlds of seeds that were known before differ in these only. */
+const laterFeatureNames: readonly (keyof Features)[] = [
+  'deadLetterChanges',
+  'deliveryLimits',
+  'leaseCeilings',
+  'groupLimits',
+];
+
 const faultNames: readonly (keyof Faults)[] = [
   'powerCuts',
   'kills',
@@ -145,6 +157,8 @@ export function drawWorld(seed: number): WorldOptions {
   const featureShare = one(0.15, 0.4, 0.6, 0.85);
   const features = {} as Record<keyof Features, boolean>;
   for (const name of featureNames) features[name] = random.chance(featureShare);
+  const later = new SimulatedRandom(seed, 11);
+  for (const name of laterFeatureNames) features[name] = later.chance(0.4);
   const faultShare = one(0, 0.25, 0.5, 0.8);
   const faults = {} as Record<keyof Faults, boolean>;
   for (const name of faultNames) faults[name] = random.chance(faultShare);
@@ -188,5 +202,5 @@ export function drawWorld(seed: number): WorldOptions {
 export function describeWorld({ features, faults }: WorldOptions): string {
   const on = (names: readonly string[], from: object): string =>
     names.filter((name) => (from as Record<string, boolean>)[name]).join(' ') || 'none';
-  return `features: ${on(featureNames, features)}; faults: ${on(faultNames, faults)}`;
+  return `features: ${on([...featureNames, ...laterFeatureNames], features)}; faults: ${on(faultNames, faults)}`;
 }
