@@ -7,6 +7,8 @@ export type {
   PopOptions,
   PushItem,
   QueueOptionChanges,
+  RedriveOptions,
+  ReplayTarget,
 } from './calls.ts';
 export { LaneClient } from './client.ts';
 export type { BatchHandler, ConsumeOptions, MessageHandler } from './consumer.ts';
@@ -31,4 +33,6 @@ export type {
   QueueConfiguration,
   QueueDeletion,
   QueueRow,
+  Redrive,
+  ReplayResult,
 } from './wire.ts';
