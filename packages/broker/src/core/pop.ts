@@ -349,8 +349,10 @@ function claim(
   const last = partitions.nextOffset[lane] - 1;
   const onlyNewest = subscription.conflation;
   beginRun(record.committed + 1, claims.budget);
-  // One that was delivered before comes alone: if it ends its consumers, its neighbours are not charged for it.
-  if (queue.deliveriesMax > 0 && record.attemptOffset === record.committed + 1 && record.attemptCount > 0) run.max = 1;
+  // One that was delivered before comes alone: if it ends its consumers, its neighbours are not charged for it. A commit at
+  // delivery charges nobody.
+  const wasDelivered = record.attemptCount > 0 && record.attemptOffset === record.committed + 1;
+  if (queue.deliveriesMax > 0 && wasDelivered && !command.commitOnDelivery) run.max = 1;
   if (queue.perSecondMax > 0) run.max = Math.min(run.max, rateAllowance(subscription, nowUs));
   if (onlyNewest) findNewest(context, queue, lane, last);
   else collect(context, queue, lane, last, claims);
