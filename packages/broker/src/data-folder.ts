@@ -120,6 +120,7 @@ function indexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: num
     },
     segmentReclaimed: (range) => state.segmentReclaimed(range),
     trace: (record) => state.trace(record),
+    deadLetterRemoved: (record) => state.deadLetterRemoved(record),
   };
 }
 
@@ -151,6 +152,7 @@ function onlyIndexing(
     },
     segmentReclaimed: nothing,
     trace: nothing,
+    deadLetterRemoved: nothing,
   };
 }
 

@@ -23,6 +23,7 @@ import type {
   QueueConfiguration,
   QueueDeletion,
   QueueRow,
+  ReplayResult,
   SeekResult,
 } from './wire.ts';
 
@@ -346,6 +347,49 @@ export async function changedPartitions(
     if (entry.next === null) return { partitions, safeTime };
     after = entry.next;
   }
+}
+
+/** Another destination of a replay; what is left out stays the message's own. */
+export interface ReplayTarget {
+  readonly queue?: string;
+  readonly partition?: string;
+}
+
+/** Which dead letters a redrive takes, and how. */
+export interface RedriveOptions {
+  /** Part of the error text. */
+  readonly error?: string;
+  /** Bounds of the time of failure, inclusive, ISO 8601. */
+  readonly from?: string;
+  readonly to?: string;
+  /** Most messages to move. */
+  readonly max?: number;
+  readonly perSecond?: number;
+  readonly destination?: ReplayTarget;
+}
+
+export async function replayDeadLetter(transport: Transport, id: string, target: ReplayTarget): Promise<ReplayResult> {
+  const path = `/api/v1/dlq/${pathSegment(id)}/replay`;
+  return objectIn(await transport.send({ method: 'POST', path, body: target }));
+}
+
+export async function purgeDeadLetters(transport: Transport, queue: string, group: string | null): Promise<number> {
+  const query = new URLSearchParams({ queue });
+  if (group !== null) query.set('consumerGroup', group);
+  const answer = await transport.send({ method: 'DELETE', path: `/api/v1/dlq?${query}` });
+  return objectIn<{ deleted: number }>(answer).deleted;
+}
+
+/** With `dryRun` nothing is moved. */
+export async function redriveDeadLetters<Answer>(
+  transport: Transport,
+  queue: string,
+  group: string | null,
+  options: RedriveOptions,
+  dryRun: boolean,
+): Promise<Answer> {
+  const body = { ...options, queue, consumerGroup: group, dryRun };
+  return objectIn<Answer>(await transport.send({ method: 'POST', path: '/api/v1/dlq/redrive', body }));
 }
 
 interface WireItem {

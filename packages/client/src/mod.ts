@@ -9,6 +9,8 @@ export type {
   PopOptions,
   PushItem,
   QueueOptionChanges,
+  RedriveOptions,
+  ReplayTarget,
   SeekTarget,
 } from './calls.ts';
 export { LaneClient } from './client.ts';
@@ -41,5 +43,7 @@ export type {
   QueueConfiguration,
   QueueDeletion,
   QueueRow,
+  Redrive,
+  ReplayResult,
   SeekResult,
 } from './wire.ts';

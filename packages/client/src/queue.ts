@@ -13,8 +13,13 @@ import {
   type PopOptions,
   type PushItem,
   popMessages,
+  purgeDeadLetters,
   pushItems,
   type QueueOptionChanges,
+  type RedriveOptions,
+  type ReplayTarget,
+  redriveDeadLetters,
+  replayDeadLetter,
   type SeekTarget,
   seekGroup,
   setPaused,
@@ -32,6 +37,8 @@ import type {
   PushResult,
   QueueConfiguration,
   QueueDeletion,
+  Redrive,
+  ReplayResult,
   SeekResult,
 } from './wire.ts';
 
@@ -167,6 +174,35 @@ export class LaneQueue<T = unknown> {
   deadLetters(page: Pick<DeadLetterFilter, 'limit' | 'offset'> = {}): Promise<DeadLetterPage<T>> {
     const group = this.groupName === null ? {} : { group: this.groupName };
     return listDeadLetters<T>(this.#transport, { queue: this.name, ...group, ...page });
+  }
+
+  /** Pushes a dead letter's payload again and removes the dead letter, in one step. */
+  replayDeadLetter(id: string, target: ReplayTarget = {}): Promise<ReplayResult> {
+    return replayDeadLetter(this.#transport, id, target);
+  }
+
+  /** Deletes the dead letters of the queue, or of the group when one was named; resolves with how many. */
+  purgeDeadLetters(): Promise<number> {
+    return purgeDeadLetters(this.#transport, this.name, this.groupName);
+  }
+
+  /** Counts the dead letters that {@link redrive} would replay. */
+  async countRedrive(options: RedriveOptions = {}): Promise<number> {
+    const { name, groupName } = this;
+    const answer = await redriveDeadLetters<{ matched: number }>(this.#transport, name, groupName, options, true);
+    return answer.matched;
+  }
+
+  /** Has the broker replay many dead letters, oldest failure first; resolves when that has begun. */
+  async redrive(options: RedriveOptions = {}): Promise<Redrive> {
+    const { redrive } = await redriveDeadLetters<{ redrive: Redrive }>(
+      this.#transport,
+      this.name,
+      this.groupName,
+      options,
+      false,
+    );
+    return redrive;
   }
 
   #target() {

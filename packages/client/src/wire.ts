@@ -212,3 +212,28 @@ export interface PauseResult {
   readonly pausedAt: string | null;
   readonly changed: boolean;
 }
+
+/** What became of the replay of one dead letter. */
+export interface ReplayResult {
+  /** `duplicate`: the destination has it already, and the dead letter stays. */
+  readonly result: 'moved' | 'duplicate';
+  readonly queue: string;
+  readonly partition: string;
+  readonly consumerGroup: string;
+  readonly dlqId: string;
+  readonly originalTransactionId: string;
+  readonly replayedAs: PushResult;
+  readonly dlqRowRemoved: boolean;
+}
+
+/** A redrive: many dead letters replayed by the broker. */
+export interface Redrive {
+  readonly id: string;
+  readonly state: 'running' | 'done' | 'cancelled' | 'failed';
+  readonly moved: number;
+  readonly duplicates: number;
+  readonly failed: number;
+  readonly startedAt: string;
+  readonly endedAt: string | null;
+  readonly lastError: string | null;
+}

@@ -23,6 +23,10 @@ export const limits = {
   deadLetterPageDefault: 100,
   /** A page of dead letters ends after this many payload bytes; the next one starts at offset + rows. */
   deadLetterPageBytes: 32 * 1024 * 1024,
+  /** Redrives of dead letters that run at the same time; another is refused with `retry`. */
+  redrivesRunningMax: 16,
+  /** Redrives that are remembered, ended ones included. */
+  redrivesKept: 100,
   /** Bytes of the error text kept with a dead letter; a longer one is cut at a character. */
   errorTextBytesMax: 4096,
   /** Single partitions that may be paused at the same time, in all queues together. */

@@ -22,6 +22,7 @@ export {
   writeBlock,
   writeCursor,
   writeDeadLetter,
+  writeDeadLetterRemoved,
   writeGenesis,
   writeLogStart,
   writePartition,

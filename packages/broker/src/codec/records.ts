@@ -6,6 +6,7 @@
 import {
   CursorRecord,
   type DeadLetterRecord,
+  type DeadLetterRemovedRecord,
   type GenesisRecord,
   type LogRange,
   type LogStartRecord,
@@ -37,6 +38,7 @@ const recordVersion = 1;
 const cursorFlag = { lease: 1, conflated: 2, attempt: 4, memo: 8, held: 16, consumed: 32, batchDone: 64 } as const;
 const cursorFixedBytes = recordHeaderBytes + 8 + 4 + 8;
 const cursorBytesMax = cursorFixedBytes + 24 + 16 + 20 + 8 + 4;
+const deadLetterRemovedBytes = recordHeaderBytes + 8 + 8 + 4;
 const partitionFixedBytes = recordHeaderBytes + 8 + 4 + 8 + 4;
 
 const textEncoder = new TextEncoder();
@@ -160,6 +162,17 @@ export function writeRelocatedBlock(
 
 export function writeTrace(space: RecordSpace, record: TraceRecord): void {
   writeJson(space, recordType.trace, record);
+}
+
+/** Layout: header | u64 pid | u64 stampUs | u32 index. */
+export function writeDeadLetterRemoved(space: RecordSpace, record: DeadLetterRemovedRecord): void {
+  space.require(deadLetterRemovedBytes);
+  const { view, position } = space;
+  header(view, position, deadLetterRemovedBytes, recordType.deadLetterRemoved, 0);
+  writeU64(view, position + 8, record.pid);
+  writeU64(view, position + 16, record.stampUs);
+  view.setUint32(position + 24, record.index, true);
+  space.position += deadLetterRemovedBytes;
 }
 
 /** Layout: header | u64 pid | u32 queue number | u64 createdAtUs | u32 hash of the name | the name's bytes. */
@@ -457,6 +470,13 @@ export function readRecords(
       }
       case recordType.partitionDeleted:
         readPartitionsDeleted(view, at, at + length, handlers);
+        break;
+      case recordType.deadLetterRemoved:
+        handlers.deadLetterRemoved({
+          pid: readU64(view, at + 8),
+          stampUs: readU64(view, at + 16),
+          index: view.getUint32(at + 24, true),
+        });
         break;
       case recordType.closed:
         break;

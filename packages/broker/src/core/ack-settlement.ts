@@ -7,6 +7,7 @@ import { unresolved } from './ack-resolve.ts';
 import type { ItemNumbers } from './ack-targets.ts';
 import { type AckItems, ackStatus } from './commands.ts';
 import type { DecisionContext } from './decision.ts';
+import { fileDeadLetter, laneName } from './file-dead-letter.ts';
 import { type AckOutcome, ackError } from './outcomes.ts';
 import type { Queue, Subscription } from './queue.ts';
 import { CursorRecord } from './records.ts';
@@ -33,6 +34,8 @@ function strength(status: number): number {
 }
 
 interface Named {
+  /** The first item that names the offset: its id is the record's. */
+  readonly item: number;
   status: number;
   error: string | null;
 }
@@ -45,6 +48,7 @@ export class Settlement {
   /** The cursor: filled in before `settle`, which moves it. */
   readonly record = new CursorRecord();
   #context!: DecisionContext;
+  #items!: AckItems;
   #queue!: Queue;
   #subscription!: Subscription;
   /** The item numbers of this target are order[begin … begin + count), in input order. */
@@ -57,7 +61,7 @@ export class Settlement {
   /** Highest completed offset; −1 = none. */
   #highest = -1;
   /** Offsets to file as dead letters, ascending. */
-  #filed: { offset: number; error: string }[] | null = null;
+  #filed: { offset: number; named: Named; error: string }[] | null = null;
   #changes = false;
   #retriesBefore = 0;
 
@@ -73,6 +77,7 @@ export class Settlement {
     outcome: AckOutcome,
   ): void {
     this.#context = context;
+    this.#items = items;
     this.#queue = queue;
     this.#subscription = subscription;
     this.#order = order;
@@ -117,7 +122,7 @@ export class Settlement {
       const status = items.statuses[item];
       const error = items.errors[item] ?? null;
       const named = byOffset.get(offset);
-      if (named === undefined) byOffset.set(offset, { status, error });
+      if (named === undefined) byOffset.set(offset, { item, status, error });
       else {
         named.status = stronger(named.status, status);
         named.error ??= error;
@@ -218,7 +223,7 @@ export class Settlement {
     const isKept = named.status === ackStatus.dlq || options.deadLetterQueue || options.dlqAfterMaxRetries;
     if (!isKept || offset < this.#logStart()) return;
     this.#filed ??= [];
-    this.#filed.push({ offset, error });
+    this.#filed.push({ offset, named, error });
   }
 
   #forgetAttempts(): void {
@@ -268,10 +273,12 @@ export class Settlement {
   emit(filed: number): number {
     if (!this.#changes) return filed;
     const { journal, nowUs } = this.#context;
+    const { state } = this.#context;
     const record = this.record;
     const rows = this.#filed ?? [];
+    const partition = rows.length === 0 ? '' : laneName(state, state.partitions.findPid(record.pid));
     rows.forEach((row, index) => {
-      journal.deadLetter({
+      fileDeadLetter(state, journal, {
         stampUs: nowUs,
         index: filed + index,
         queueNumber: this.#queue.number,
@@ -280,6 +287,9 @@ export class Settlement {
         offset: row.offset,
         error: row.error,
         retryCount: this.#retriesBefore,
+        partition,
+        idHigh: this.#items.hashes[row.named.item * 2],
+        idLow: this.#items.hashes[row.named.item * 2 + 1],
       });
     });
     journal.cursor(record);

@@ -16,6 +16,7 @@ import { type LogRange, ReclaimedRanges } from './reclaimed.ts';
 import type {
   CursorRecord,
   DeadLetterRecord,
+  DeadLetterRemovedRecord,
   GenesisRecord,
   LogStartRecord,
   PartitionPausedRecord,
@@ -46,6 +47,8 @@ export interface StateObserver {
   lanesRemoved(queue: Queue, positions: readonly number[]): void;
   /** `bytes[at …]` is the copy of a block that was stored before. */
   blockRelocated(lane: number, bytes: Uint8Array, view: DataView, at: number): void;
+  /** How much of the queue its groups may have at a time is different now. */
+  limitsChanged(queue: Queue): void;
   partitionRemoved(lane: number): void;
   queueRemoved(queue: Queue): void;
   /** Its cursors are still there, but mean nothing any more. */
@@ -128,9 +131,13 @@ export class BrokerState implements RecordHandlers {
     const existing = this.queueByNumber.get(record.number);
     if (existing !== undefined) {
       const wasPaused = existing.pausedAtUs !== 0;
+      const { leasedMax, perSecondMax } = existing;
       const changed = existing.set(record);
       if (changed.holds) this.observer?.holdsChanged(existing);
       if (changed.expiry) this.observer?.expiryChanged(existing);
+      if (existing.leasedMax !== leasedMax || existing.perSecondMax !== perSecondMax) {
+        this.observer?.limitsChanged(existing);
+      }
       if (wasPaused && existing.pausedAtUs === 0) {
         for (const subscription of existing.subscriptions) this.observer?.subscriptionResumed(subscription);
       }
@@ -168,7 +175,7 @@ export class BrokerState implements RecordHandlers {
 
   /** True while rows of deleted queues and groups are still to be given back. */
   get hasGarbage(): boolean {
-    return this.#deleted.length > 0 || this.#sweepAt >= 0;
+    return this.#deleted.length > 0 || this.#sweepAt >= 0 || this.deadLetters.hasGarbage;
   }
 
   /**
@@ -178,6 +185,7 @@ export class BrokerState implements RecordHandlers {
    */
   collectGarbage(max: number): void {
     if (this.#sweepAt >= 0) this.#sweep(max * sweptRowsPerPartition);
+    this.deadLetters.collectGarbage(max);
     let left = max;
     for (let queue = this.#deleted[0]; queue !== undefined && left > 0; queue = this.#deleted[0]) {
       while (queue.laneCount > 0 && left-- > 0) this.#removeLane(queue.lanes[--queue.laneCount]);
@@ -493,6 +501,16 @@ export class BrokerState implements RecordHandlers {
     this.#seen(record.stampUs);
     this.#mix(record.stampUs);
     this.#mix(this.traces.count);
+  }
+
+  deadLetterRemoved(record: DeadLetterRemovedRecord): void {
+    const row = this.deadLetters.remove(record.stampUs, record.index);
+    assert(row !== undefined && row.pid === record.pid, 'only a known dead letter is removed');
+    const queue = this.queueByNumber.get(row.queueNumber);
+    assert(queue !== undefined, 'a dead letter belongs to a known queue');
+    queue.deadLetterCount--;
+    this.#mix(row.offset);
+    this.#mix(this.deadLetters.count);
   }
 
   /** A cursor row whose position is not known yet. Not a change of state by itself: it means the same as no row. */

@@ -22,6 +22,8 @@ export interface BlockView {
   readonly flags: number;
   readonly idStart: number;
   readonly idEnd: number;
+  readonly payloadStart: number;
+  readonly payloadEnd: number;
   hashHigh(index: number): number;
   hashLow(index: number): number;
   sizeOf(index: number): number;

@@ -31,6 +31,8 @@ export const idIndexMax = 0x3f_fff0;
 export const partitionIdIndex = 0x3f_ffff;
 export const queueIdIndex = 0x3f_fffe;
 export const traceIdIndex = 0x3f_fffd;
+/** Index in the ids of redrives; their number counts them. */
+export const redriveIdIndex = 0x3f_fffc;
 export const idTextLength = 36;
 
 const two32 = 0x1_0000_0000;

@@ -4,6 +4,7 @@ export { BrokerState, type StateObserver } from './broker-state.ts';
 export { type AckItems, type AckStatus, ackStatus, type PushItems, pushHash, pushSlice } from './commands.ts';
 export { type ConfigureCommand, decideConfigure, decideDeleteQueue } from './configure.ts';
 export { cursorBit } from './cursor-table.ts';
+export type { LetterPlace, LetterSelection } from './dead-letters.ts';
 export {
   type Blocks,
   type BlockView,
@@ -15,6 +16,7 @@ export {
   needsLoad,
 } from './decision.ts';
 export { Expiry } from './expiry.ts';
+export { laneName } from './file-dead-letter.ts';
 export {
   decideDeleteGroup,
   decidePauseGroup,
@@ -34,6 +36,7 @@ export {
   parseId,
   partitionIdIndex,
   queueIdIndex,
+  redriveIdIndex,
   traceIdIndex,
   writeId,
 } from './ids.ts';
@@ -56,6 +59,7 @@ export { type LogRange, ReclaimedRanges } from './reclaimed.ts';
 export {
   CursorRecord,
   type DeadLetterRecord,
+  type DeadLetterRemovedRecord,
   type GenesisRecord,
   type Journal,
   type LogStartRecord,

@@ -6,9 +6,12 @@
  * What else could be claimed is answered; only a pop that claimed nothing waits for the disk.
  */
 import { limits } from '@lanemq/protocol';
+import { assert } from './assert.ts';
 import type { BrokerState } from './broker-state.ts';
 import { cursorBit } from './cursor-table.ts';
 import { type DecisionContext, ensureQueue, idLookup, nameRefusal } from './decision.ts';
+import { fileDeadLetter, laneName } from './file-dead-letter.ts';
+import { rateAllowance, returnRate, useRate } from './group-limits.ts';
 import type { DeliveredPiece, DeliveredRun, PopOutcome, Refusal } from './outcomes.ts';
 import { defaultGroup, type Queue, type Subscription, usPerSecond } from './queue.ts';
 import { CursorRecord, type SubscriptionMode } from './records.ts';
@@ -61,6 +64,8 @@ export interface PopDecision {
   readonly missing: readonly MissingRow[];
   /** The walk over a backlog has to go on: ask again in the next turn. */
   readonly unfinished: boolean;
+  /** The group has as much of the queue as it may have: what is ready is claimed when there is room again. */
+  readonly isLimited: boolean;
   /** Whom a waiting pop waits for; null = a partition that does not exist, or nobody (discover). */
   readonly subscription: Subscription | null;
 }
@@ -90,6 +95,9 @@ class Claims {
   readonly runs: DeliveredRun[] = [];
   readonly missing: MissingRow[] = [];
   unfinished = false;
+  isLimited = false;
+  /** Dead letters filed by this pop. */
+  filed = 0;
   budget: number;
   bytesLeft: number = limits.popBytesMax;
 
@@ -120,6 +128,7 @@ function popQueue(context: DecisionContext, command: PopCommand, queueName: stri
     },
     missing: claims.missing,
     unfinished: claims.unfinished,
+    isLimited: claims.isLimited,
     subscription,
   };
 }
@@ -175,6 +184,7 @@ function popDiscover(
     },
     missing: claims.missing,
     unfinished: claims.unfinished,
+    isLimited: claims.isLimited,
     subscription: null,
   };
 }
@@ -212,6 +222,10 @@ function popPartition(
         claims.runs.length === 0 &&
         claims.missing.length === 0
       ) {
+        if (!schedule.hasRoom(subscription, !command.commitOnDelivery, context.nowUs)) {
+          claims.isLimited = true;
+          break;
+        }
         schedule.takeOut(row);
         claim(context, command, subscription, row, claims);
       }
@@ -230,6 +244,7 @@ function popPartition(
     },
     missing: claims.missing,
     unfinished: false,
+    isLimited: claims.isLimited,
     subscription,
   };
 }
@@ -275,6 +290,10 @@ function claimReady(
   width: number,
 ): void {
   while (claims.runs.length < width && claims.missing.length < width && claims.budget > 0) {
+    if (!context.schedule.hasRoom(subscription, !command.commitOnDelivery, context.nowUs)) {
+      claims.isLimited = true;
+      return;
+    }
     const row = context.schedule.take(subscription);
     if (row === taken.none) return;
     if (row === taken.unfinished) {
@@ -333,13 +352,18 @@ function claim(
   const seeded = record.committed;
   const last = partitions.nextOffset[lane] - 1;
   const onlyNewest = subscription.conflation;
-  beginRun(record.committed + 1);
+  beginRun(record.committed + 1, claims.budget);
+  // One that was delivered before comes alone: if it ends its consumers, its neighbours are not charged for it. A commit at
+  // delivery charges nobody.
+  const wasDelivered = record.attemptCount > 0 && record.attemptOffset === record.committed + 1;
+  if (queue.deliveriesMax > 0 && wasDelivered && !command.commitOnDelivery) run.max = 1;
+  if (queue.perSecondMax > 0) run.max = Math.min(run.max, rateAllowance(subscription, nowUs));
   if (onlyNewest) findNewest(context, queue, lane, last);
   else collect(context, queue, lane, last, claims);
   const { pieces, next, count, missingAt } = run;
   // Expired records are passed at once, also when what comes next has to be read: it is then all that is needed.
   if (missingAt >= 0 && run.expiredThrough < 0) {
-    const wanted = onlyNewest ? last - missingAt + 1 : claims.budget;
+    const wanted = onlyNewest ? last - missingAt + 1 : run.max;
     claims.missing.push({ row, lane, pid, offset: missingAt, count: wanted, seekUs: 0 });
     schedule.setLoading(row);
     return;
@@ -356,7 +380,16 @@ function claim(
     if (claims.runs.length > 0 && isFull) claims.budget = 0;
     return;
   }
-  const firstDelivered = record.committed + 1;
+  // A conflated delivery is one of its newest record, others one of their first.
+  const firstDelivered = onlyNewest && queue.deliveriesMax > 0 ? next - 1 : record.committed + 1;
+  if (
+    queue.deliveriesMax > 0 &&
+    record.attemptOffset === firstDelivered &&
+    record.attemptCount >= queue.deliveriesMax
+  ) {
+    giveUp(context, subscription, lane, firstDelivered, seeded, claims);
+    return;
+  }
   let attempt = 1;
   if (command.commitOnDelivery) {
     record.consumed = next - 1 - seeded;
@@ -379,10 +412,59 @@ function claim(
     record.heldUntilUs = 0;
   }
   journal.cursor(record);
+  if (queue.perSecondMax > 0) useRate(subscription, count, nowUs);
   claims.budget -= count;
   const nameStart = partitions.nameStart(lane);
   const nameEnd = partitions.nameEnd(lane);
   claims.runs.push({ pid, names: partitions.names, nameStart, nameEnd, attempt, pieces });
+}
+
+/**
+ * A record was delivered as often as it may be and never settled: it becomes a dead letter, unless the queue wants none,
+ * and the group goes on behind it. The row is ready again for what follows.
+ */
+function giveUp(
+  context: DecisionContext,
+  subscription: Subscription,
+  lane: number,
+  offset: number,
+  seeded: number,
+  claims: Claims,
+): void {
+  const { blocks, state, journal, nowUs } = context;
+  const { queue, group } = subscription;
+  const { pid } = record;
+  if (queue.options.deadLetterQueue || queue.options.dlqAfterMaxRetries) {
+    const view = blocks.open(lane, pid, offset);
+    assert(view !== undefined, 'what is given up was just collected');
+    const index = offset - view.firstOffset;
+    const ending = record.leaseStamp !== 0 ? 'the last lease ended without an ack' : 'it was last given back by an ack';
+    fileDeadLetter(state, journal, {
+      stampUs: nowUs,
+      index: claims.filed++,
+      queueNumber: queue.number,
+      pid,
+      group,
+      offset,
+      error: `delivered ${record.attemptCount} times without being settled (maxDeliveries ${queue.deliveriesMax}): ${ending}`,
+      retryCount: record.retryCount,
+      partition: laneName(state, lane),
+      idHigh: view.hashHigh(index),
+      idLow: view.hashLow(index),
+    });
+  }
+  // What the last lease had settled of its own answers a repeated ack; this record it had not.
+  if (record.memoStamp !== 0 && record.memoStamp === record.leaseStamp) {
+    record.memoCount = Math.min(record.memoCount, Math.max(0, seeded + 1 - record.memoFrom));
+  }
+  record.committed = offset;
+  record.consumed = offset - seeded;
+  record.leaseStamp = 0;
+  record.retryCount = 0;
+  record.attemptOffset = -1;
+  record.attemptCount = 0;
+  record.heldUntilUs = 0;
+  journal.cursor(record);
 }
 
 /** What of a partition may be delivered now. One object, for one claim after the other. */
@@ -391,6 +473,8 @@ const run = {
   /** Offset behind the last record. */
   next: 0,
   count: 0,
+  /** Most records to deliver. */
+  max: 0,
   /** Records up to here have expired. */
   expiredThrough: -1,
   /** Offset whose block has to be read first; −1 = none. */
@@ -399,8 +483,9 @@ const run = {
   heldUntilUs: 0,
 };
 
-function beginRun(next: number): void {
+function beginRun(next: number, max: number): void {
   run.pieces = [];
+  run.max = max;
   run.next = next;
   run.count = 0;
   run.expiredThrough = -1;
@@ -414,7 +499,7 @@ function collect(context: DecisionContext, queue: Queue, lane: number, last: num
   const pid = state.partitions.pid[lane];
   const expiredBeforeUs = queue.lifetimeUs > 0 ? nowUs - queue.lifetimeUs : 0;
   const visibleUntilUs = queue.delayUs > 0 ? nowUs - queue.delayUs : Number.POSITIVE_INFINITY;
-  while (run.next <= last && run.count < claims.budget) {
+  while (run.next <= last && run.count < run.max) {
     const view = blocks.open(lane, pid, run.next);
     if (view === undefined) {
       // What is there already is delivered without waiting for more.
@@ -431,7 +516,7 @@ function collect(context: DecisionContext, queue: Queue, lane: number, last: num
       return;
     }
     const from = run.next - view.firstOffset;
-    const wanted = Math.min(view.count, from + claims.budget - run.count);
+    const wanted = Math.min(view.count, from + run.max - run.count);
     const to = withinBytes(view, from, wanted, claims, run.count === 0 && claims.runs.length === 0);
     if (to <= from) return;
     run.pieces.push({ bytes: view.bytes, view: view.view, at: view.at, fromIndex: from, toIndex: to });
@@ -495,7 +580,8 @@ function leaseUs(command: PopCommand, queue: Queue): number {
   const asked = command.leaseSeconds !== null && command.leaseSeconds > 0 ? command.leaseSeconds : null;
   const byDefault = command.target.kind === 'discover' ? limits.leaseSecondsDefault : queue.options.leaseTime;
   const seconds = asked ?? byDefault;
-  return Math.min(Math.max(1, seconds), limits.leaseSecondsMax) * usPerSecond;
+  const us = Math.min(Math.max(1, seconds), limits.leaseSecondsMax) * usPerSecond;
+  return queue.leaseMaxUs > 0 ? Math.min(us, queue.leaseMaxUs) : us;
 }
 
 /**
@@ -507,8 +593,10 @@ export function handBack(context: DecisionContext, leaseStamp: number): void {
   const { cursors, partitions } = state;
   for (let row = cursors.firstOfLease(leaseStamp); row >= 0; ) {
     const next = cursors.nextOfLease[cursors.claim[row]];
-    if (state.subscriptionOf(row) !== undefined) {
+    const subscription = state.subscriptionOf(row);
+    if (subscription !== undefined) {
       cursors.read(row, partitions.pid[cursors.lane[row]], record);
+      returnRate(subscription, record.conflated ? 1 : record.leaseEnd - record.committed);
       record.leaseStamp = 0;
       record.attemptCount -= 1;
       if (record.attemptCount === 0) record.attemptOffset = -1;

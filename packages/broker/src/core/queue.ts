@@ -54,6 +54,14 @@ export class Queue {
   /** Appends older than this go, consumed or not; those older than `completedUs` once every group consumed them. */
   ageUs = 0;
   completedUs = 0;
+  /** Longest a lease may last however often it is extended, microseconds; 0 = no bound. */
+  leaseMaxUs = 0;
+  /** Deliveries of a record that stays unsettled, after which it is given up; 0 = no bound. */
+  deliveriesMax = 0;
+  /** Partitions a group may have under lease; 0 = no bound. */
+  leasedMax = 0;
+  /** Records a group is delivered per second; 0 = no bound. */
+  perSecondMax = 0;
   /** True when time alone can hold a partition of this queue back. */
   holds = false;
 
@@ -81,6 +89,11 @@ export class Queue {
     // These two are stored without effect by the contract: only a value that differs from the default was meant.
     const ttlUs = options.ttl === queueOptionTable.ttl.default ? 0 : options.ttl * usPerSecond;
     this.retryDelayUs = options.retryDelay === queueOptionTable.retryDelay.default ? 0 : options.retryDelay * usPerMs;
+    // Queues of early logs have none of these.
+    this.leaseMaxUs = (options.maxLeaseSeconds ?? 0) * usPerSecond;
+    this.deliveriesMax = options.maxDeliveries ?? 0;
+    this.leasedMax = options.maxLeasedPartitions ?? 0;
+    this.perSecondMax = options.maxPerSecond ?? 0;
     this.holds = this.windowUs > 0 || this.delayUs > 0;
     const retentionUs = options.retentionEnabled ? options.retentionSeconds * usPerSecond : 0;
     this.ageUs = shorter(retentionUs, options.maxWaitTimeSeconds * usPerSecond);
@@ -165,6 +178,8 @@ export class Subscription {
   lastPopUs = 0;
   /** Records that were removed before the group had settled them, since this state was made. */
   missed = 0;
+  /** Of the group limits: when the rate allows the next record, microseconds. See group-limits.ts. */
+  rateFreeAtUs = 0;
 
   constructor(queue: Queue, record: SubscriptionRecord) {
     this.number = record.number;

@@ -74,6 +74,19 @@ export interface DeadLetterRecord {
   readonly offset: number;
   readonly error: string;
   readonly retryCount: number;
+  /** The partition's name, kept with the row. Rows of early logs have none: their partition exists. */
+  readonly partition?: string;
+  /** Keyed hash of the transactionId by which the row is addressed; both 0 = its message id. Rows of early logs have none. */
+  readonly idHigh?: number;
+  readonly idLow?: number;
+}
+
+/** A dead letter was replayed, deleted, or filed anew. */
+export interface DeadLetterRemovedRecord {
+  /** Id of the row. */
+  readonly stampUs: number;
+  readonly index: number;
+  readonly pid: number;
 }
 
 /** What a consumer noted down about a message. */
@@ -181,6 +194,7 @@ export interface RecordHandlers {
   ): void;
   segmentReclaimed(range: LogRange): void;
   trace(record: TraceRecord): void;
+  deadLetterRemoved(record: DeadLetterRemovedRecord): void;
 }
 
 /**
@@ -221,4 +235,5 @@ export interface Journal {
   relocatedBlock(fromAddress: number, bytes: Uint8Array, at: number, length: number): void;
   segmentReclaimed(range: LogRange): void;
   trace(record: TraceRecord): void;
+  deadLetterRemoved(record: DeadLetterRemovedRecord): void;
 }

@@ -123,7 +123,7 @@ export function isAbandoned(state: BrokerState, lane: number, nowUs: number, idl
   const { partitions, cursors } = state;
   const sinceUs = nowUs - idleUs;
   if (!partitions.isEmpty(lane) || partitions.lastStampUs[lane] > sinceUs) return false;
-  if (state.deadLetters.refersToPartition(partitions.pid[lane])) return false;
+  if (state.deadLetters.countOfPid(partitions.pid[lane]) > 0) return false;
   if (state.pausedPartitions.has(partitions.pid[lane])) return false;
   for (let row = partitions.firstCursor[lane]; row >= 0; row = cursors.nextOfLane[row]) {
     if (cursors.memoStamp[row] > sinceUs) return false;

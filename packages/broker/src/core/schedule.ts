@@ -24,6 +24,7 @@ import type { BrokerState, StateObserver } from './broker-state.ts';
 import { type CursorTable, cursorBit } from './cursor-table.ts';
 import { Deadlines } from './deadlines.ts';
 import { Expiry } from './expiry.ts';
+import { hasLimits, hasRoom, RateWaits } from './group-limits.ts';
 import type { PartitionTable } from './partition-table.ts';
 import type { Queue, Subscription } from './queue.ts';
 
@@ -149,6 +150,8 @@ export interface ReadyListener {
   manyReady(subscription: Subscription, rows: number): void;
   /** The group is gone from the queue. */
   subscriptionRemoved(subscription: Subscription): void;
+  /** The group may have more of its queue again: a pop that waits for that is woken. */
+  roomAgain(subscription: Subscription): void;
 }
 
 export class Schedule implements StateObserver {
@@ -164,6 +167,7 @@ export class Schedule implements StateObserver {
   /** Broker time of the command that is being applied. */
   nowUs = 0;
   leasedCount = 0;
+  readonly rateWaits = new RateWaits();
 
   /** @param cleanupUs how long an empty partition stays; 0 = for ever. */
   constructor(state: BrokerState, places: BlockPlaces, listener: ReadyListener, cleanupUs = 0) {
@@ -345,6 +349,9 @@ export class Schedule implements StateObserver {
     if (untilUs > 0) this.deadlines.set(row, untilUs);
     else if (cursors.deadlineAt[row] !== 0) this.deadlines.clear(row);
     cursors.readiness[row] = condition;
+    if (before === readiness.leased && condition !== readiness.leased && queue.leasedMax > 0) {
+      this.#listener.roomAgain(subscription);
+    }
     if (condition !== readiness.ready || where === 'taken') return;
     // One that is ready already keeps its place.
     if (before === readiness.ready && where === 'tail') return;
@@ -375,12 +382,25 @@ export class Schedule implements StateObserver {
   /** Lets deadlines up to `nowUs` pass; at most `max` of them. True when more are due. */
   advance(nowUs: number, max: number): boolean {
     this.nowUs = nowUs;
+    if (this.rateWaits.nextUs <= nowUs) this.rateWaits.advance(nowUs, (each) => this.#listener.roomAgain(each));
     for (let i = 0; i < max; i++) {
       const row = this.deadlines.take(nowUs);
       if (row < 0) return false;
       if (this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
     }
     return this.deadlines.nextUs <= nowUs;
+  }
+
+  /** When time alone changes something next; Infinity = never. */
+  get nextUs(): number {
+    return Math.min(this.deadlines.nextUs, this.rateWaits.nextUs);
+  }
+
+  /** False when the group has as much of its queue as the queue's options let it; told again when there is room. */
+  hasRoom(subscription: Subscription, leases: boolean, nowUs: number): boolean {
+    if (!hasLimits(subscription) || hasRoom(subscription, leases, nowUs)) return true;
+    this.rateWaits.note(subscription, nowUs);
+    return false;
   }
 
   // What the state tells.
@@ -433,6 +453,9 @@ export class Schedule implements StateObserver {
 
   subscriptionRemoved(subscription: Subscription): void {
     this.#rings.delete(subscription.number);
+    this.rateWaits.forget(subscription);
+    // What it had not consumed may go now.
+    this.expiry.queueChanged(subscription.queue);
     this.#listener.subscriptionRemoved(subscription);
   }
 
@@ -459,7 +482,10 @@ export class Schedule implements StateObserver {
     if (this.#cursors.readiness[row] === readiness.leased) {
       this.leasedCount--;
       const subscription = this.#state.subscriptionOf(row);
-      if (subscription !== undefined) subscription.leasedPartitions--;
+      if (subscription !== undefined) {
+        subscription.leasedPartitions--;
+        this.#listener.roomAgain(subscription);
+      }
     }
     this.deadlines.clear(row);
     this.#cursors.readiness[row] = readiness.idle;
@@ -502,6 +528,10 @@ export class Schedule implements StateObserver {
     this.#places.blockRelocated(lane, bytes, view, at);
   }
 
+  limitsChanged(queue: Queue): void {
+    for (const subscription of queue.subscriptions) this.#listener.roomAgain(subscription);
+  }
+
   partitionRemoved(lane: number): void {
     this.expiry.laneRemoved(lane);
     this.#places.partitionRemoved(lane);
@@ -509,7 +539,10 @@ export class Schedule implements StateObserver {
 
   queueRemoved(queue: Queue): void {
     this.expiry.queueRemoved(queue);
-    for (const subscription of queue.subscriptions) this.#rings.delete(subscription.number);
+    for (const subscription of queue.subscriptions) {
+      this.#rings.delete(subscription.number);
+      this.rateWaits.forget(subscription);
+    }
     this.#listener.queueRemoved(queue);
   }
 }

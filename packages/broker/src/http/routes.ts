@@ -8,6 +8,16 @@
 import type { ServerResponse } from 'node:http';
 import { AckExchange } from './ack-route.ts';
 import { listMessages, peekPartition, showMessage } from './browse-routes.ts';
+import {
+  addressOf,
+  cancelRedrive,
+  deleteAddress,
+  listRedrives,
+  purgeDeadLetters,
+  RedriveExchange,
+  ReplayExchange,
+  showRedrive,
+} from './dead-letter-changes.ts';
 import { listDeadLetters } from './dead-letter-route.ts';
 import { type BrokerRequest, Exchange } from './exchange.ts';
 import { ChangedExchange, FetchExchange, FetchOffsetsExchange } from './fetch-route.ts';
@@ -170,6 +180,20 @@ const routes: readonly Route[] = [
       ),
     ];
   }),
+  route('DELETE', '/api/v1/dlq', (call) => purgeDeadLetters(exchangeOf(call), call.query)),
+  route('POST', '/api/v1/dlq/*/replay', ({ services, request, response, names }) =>
+    new ReplayExchange(services, request, response).startFor({ id: names[0] }),
+  ),
+  route('POST', '/api/v1/messages/*/*/retry', ({ services, request, response, names }) =>
+    new ReplayExchange(services, request, response).startFor({ address: addressOf(names[0], names[1]) }),
+  ),
+  route('DELETE', '/api/v1/messages/*/*', (call) => deleteAddress(exchangeOf(call), call.names[0], call.names[1])),
+  route('POST', '/api/v1/dlq/redrive', ({ services, request, response }) =>
+    new RedriveExchange(services, request, response).start(),
+  ),
+  route('GET', '/api/v1/dlq/redrive', (call) => listRedrives(exchangeOf(call))),
+  route('GET', '/api/v1/dlq/redrive/*', (call) => showRedrive(exchangeOf(call), call.names[0])),
+  route('DELETE', '/api/v1/dlq/redrive/*', (call) => cancelRedrive(exchangeOf(call), call.names[0])),
   route('GET', '/health', (call) => answerHealth(exchangeOf(call))),
   route('GET', '/metrics', (call) => answerMetrics(exchangeOf(call))),
   route('GET', '/metrics/prometheus', (call) => answerPrometheus(exchangeOf(call))),

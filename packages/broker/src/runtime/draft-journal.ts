@@ -8,6 +8,7 @@ import {
   writeBlock,
   writeCursor,
   writeDeadLetter,
+  writeDeadLetterRemoved,
   writeGenesis,
   writeLogStart,
   writePartition,
@@ -25,6 +26,7 @@ import type {
   BrokerState,
   CursorRecord,
   DeadLetterRecord,
+  DeadLetterRemovedRecord,
   GenesisRecord,
   Journal,
   LogRange,
@@ -174,6 +176,12 @@ export class DraftJournal implements Journal {
   trace(record: TraceRecord): void {
     const address = this.#begin();
     writeTrace(this.#draft, record);
+    this.#apply(address);
+  }
+
+  deadLetterRemoved(record: DeadLetterRemovedRecord): void {
+    const address = this.#begin();
+    writeDeadLetterRemoved(this.#draft, record);
     this.#apply(address);
   }
 }

@@ -18,6 +18,7 @@ import type {
   Refusal,
 } from '../core/mod.ts';
 import type { Views } from './browse-views.ts';
+import type { DeadLetterChanges } from './dead-letter-changes.ts';
 import type { GroupEngine } from './group-engine.ts';
 import type { OffsetReader } from './read-requests.ts';
 import type { ConfiguredQueue, DeadLetterPage, PartitionPage, QueueDetail } from './views.ts';
@@ -92,6 +93,8 @@ export interface Engine {
   readonly groups: GroupEngine;
   /** Reads by offset. */
   readonly reads: OffsetReader;
+  /** Replay, delete, purge and redrive of dead letters. */
+  readonly deadLetterChanges: DeadLetterChanges;
   health(): HealthReport;
   metrics(): Readonly<Record<string, number>>;
 }

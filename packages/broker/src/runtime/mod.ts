@@ -17,6 +17,7 @@ export type {
   TraceView,
   Views,
 } from './browse-views.ts';
+export type { DeadLetterAddress, DeadLetterChanges } from './dead-letter-changes.ts';
 export type {
   ConfigureRequest,
   DeleteQueueOutcome,
@@ -53,6 +54,8 @@ export type {
   OffsetsEntry,
   PartitionBounds,
 } from './read-requests.ts';
+export type { RedriveRequest, RedriveState, RedriveView } from './redrive.ts';
+export type { ReplayOutcome, ReplayTarget } from './replay.ts';
 export { Shard, type ShardHost, type ShardOptions } from './shard.ts';
 export type { Store } from './store.ts';
 export { StoreDamage } from './store-access.ts';

@@ -167,24 +167,11 @@ export function* walkLanes(
   }
 }
 
-/** Dead letters of one queue by partition. */
-function* deadLettersByPid(state: BrokerState, queue: Queue): Generator<number, Map<number, number>, undefined> {
-  const byPid = new Map<number, number>();
-  if (queue.deadLetterCount === 0) return byPid;
-  let looked = 0;
-  for (const row of state.deadLetters.all()) {
-    if (row.queueNumber === queue.number) byPid.set(row.pid, (byPid.get(row.pid) ?? 0) + 1);
-    if (++looked % walkStepRows === 0) yield walkStepRows;
-  }
-  return byPid;
-}
-
 /** A partition in a detail costs as much as so many rows of a walk. */
 const detailRows = 5;
 
 export function* describeQueue(sight: Sight, queue: Queue, page: PartitionPage): Walk<QueueDetail> {
   const { state, schedule } = sight;
-  const dead = yield* deadLettersByPid(state, queue);
   const leased = yield* leasedRecords(sight);
   const partitions: PartitionDetail[] = [];
   let next: number | null = null;
@@ -193,19 +180,14 @@ export function* describeQueue(sight: Sight, queue: Queue, page: PartitionPage):
       next = partitions[page.limit - 1].pid;
       return false;
     }
-    partitions.push(describePartition(state, schedule, lane, dead));
+    partitions.push(describePartition(state, schedule, lane));
     return true;
   });
   yield partitions.length * detailRows;
   return { ...summarize(sight, queue, leased), partitions, partitionsNext: next };
 }
 
-function describePartition(
-  state: BrokerState,
-  schedule: Schedule,
-  lane: number,
-  deadByPid: ReadonlyMap<number, number>,
-): PartitionDetail {
+function describePartition(state: BrokerState, schedule: Schedule, lane: number): PartitionDetail {
   const { partitions, cursors } = state;
   const total = partitions.nextOffset[lane] - partitions.logStart[lane];
   // The group that is furthest behind counts; queue mode only when there is no named one.
@@ -235,7 +217,7 @@ function describePartition(
     createdAtUs: partitions.createdAtUs[lane],
     firstWriteAtUs: partitions.oldestStampUs(lane),
     lastWriteAtUs: partitions.lastStampUs[lane],
-    counts: countsOf(total, unsettled, processing, deadByPid.get(partitions.pid[lane]) ?? 0),
+    counts: countsOf(total, unsettled, processing, state.deadLetters.countOfPid(partitions.pid[lane])),
     totalConsumed: worst < 0 ? 0 : cursors.totalConsumed[worst],
     batchesConsumed: worst < 0 ? 0 : cursors.batchesConsumed[worst],
     retainedBytes: partitions.retainedBytes[lane],

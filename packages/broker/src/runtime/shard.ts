@@ -33,7 +33,8 @@ import {
   Schedule,
 } from '../core/mod.ts';
 import type { Clock, PayloadCipher, Scheduler } from '../ports/mod.ts';
-import { readDeadLetters } from './dead-letter-reader.ts';
+import { DeadLetterChanges } from './dead-letter-changes.ts';
+import { findDeadLetters, readDeadLetters } from './dead-letter-reader.ts';
 import { DraftJournal } from './draft-journal.ts';
 import { encryptItems } from './encrypt-items.ts';
 import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopRequest, Reply } from './engine.ts';
@@ -46,6 +47,7 @@ import { isRefusal, type Operation, refusals, SimpleOperation } from './operatio
 import type { PopHost } from './pop-host.ts';
 import { HandBackOperation, PopOperation } from './pop-operation.ts';
 import { queueId } from './queue-views.ts';
+import type { DeadLetterHost } from './replay.ts';
 import { ShardViews } from './shard-views.ts';
 import { SnapshotKeeper } from './snapshot-keeper.ts';
 import type { Store } from './store.ts';
@@ -109,7 +111,7 @@ interface Counters {
   damagedReads: number;
 }
 
-export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
+export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadLetterHost {
   readonly scheduler: Scheduler;
   readonly groups = new GroupOperations(this);
   readonly #host: ShardHost;
@@ -156,6 +158,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
   #damage = '';
   readonly #samples = new MinuteSamples();
   readonly views: ShardViews;
+  readonly deadLetterChanges: DeadLetterChanges;
 
   constructor(store: Store, host: ShardHost, options: ShardOptions) {
     this.#host = host;
@@ -180,6 +183,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
       },
     });
     this.#attach(store);
+    this.deadLetterChanges = new DeadLetterChanges(this);
   }
 
   /** Builds everything that is derived from a freshly opened store. */
@@ -250,6 +254,24 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
     return this.#store.hasher;
   }
 
+  // What reads by offset, and changes of dead letters, need
+
+  get cipher(): PayloadCipher | null {
+    return this.#host.cipher;
+  }
+
+  get encryptedQueues(): ReadonlySet<string> {
+    return this.#encryptedQueues;
+  }
+
+  nowUs(): number {
+    return this.#host.clock.nowUs();
+  }
+
+  isDiskFull(): boolean {
+    return this.#host.isDiskFull();
+  }
+
   // Engine
 
   push(items: PushItems, reply: Reply<PushOutcome>): void {
@@ -260,13 +282,13 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
         if ('ok' in ready) return ready;
         hashPushItems(ready, this.#store.hasher);
         const outcome = this.#pushDecider.decide(this.#context, ready, this.#encryptedQueues);
-        if (outcome.ok === true) this.#countPushed(outcome);
+        if (outcome.ok === true) this.countPushed(outcome);
         return outcome;
       }, reply),
     );
   }
 
-  #countPushed(outcome: PushOutcome): void {
+  countPushed(outcome: PushOutcome): void {
     for (let item = 0; item < outcome.count; item++) {
       if (outcome.statuses[item] === itemStatus.queued) this.#counters.pushedRecords++;
       else if (outcome.statuses[item] === itemStatus.duplicate) this.#counters.duplicates++;
@@ -341,7 +363,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
     const { state } = this.#store;
     let page: { rows: DeadLetterRecord[]; total: number } = { rows: [], total: 0 };
     this.submit(
-      new SimpleOperation(() => state.deadLetters.page(rowFilter(state, filter), filter.offset, filter.limit), {
+      new SimpleOperation(() => findDeadLetters(state, filter), {
         encode: (found) => {
           page = found;
         },
@@ -367,10 +389,6 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
   }
 
   // What reads by offset need
-
-  get cipher(): PayloadCipher | null {
-    return this.#host.cipher;
-  }
 
   get turn(): number {
     return this.#counters.turns;
@@ -538,7 +556,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
   }
 
   #armDeadline(): void {
-    const nextUs = this.#schedule.deadlines.nextUs;
+    const { nextUs } = this.#schedule;
     if (nextUs === this.#deadlineArmedUs) return;
     this.#cancelDeadline?.();
     this.#cancelDeadline = null;
@@ -734,6 +752,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost {
   /** Answers parked pops empty, finishes what is in flight, closes the log. No new work is taken. */
   async stop(): Promise<void> {
     if (this.#phase === 'stopped') return;
+    this.deadLetterChanges.stop();
     const wasServing = this.#phase === 'serving';
     if (wasServing) {
       for (const waiter of this.waiters.all()) waiter.end();
@@ -771,15 +790,6 @@ function missedRecords(state: BrokerState): number {
   let missed = 0;
   for (const subscription of state.subscriptions.values()) missed += subscription.missed;
   return missed;
-}
-
-function rowFilter(
-  state: BrokerState,
-  filter: { readonly queue: string | null; readonly group: string | null },
-): (row: DeadLetterRecord) => boolean {
-  const queue = filter.queue === null ? null : state.queues.get(filter.queue);
-  return (row) =>
-    (queue === null || row.queueNumber === queue?.number) && (filter.group === null || row.group === filter.group);
 }
 
 interface MutableContext extends DecisionContext {

@@ -44,6 +44,7 @@ class Bench {
         queueRemoved: () => undefined,
         manyReady: tell,
         subscriptionRemoved: () => undefined,
+        roomAgain: () => undefined,
       },
     );
     this.state.genesis({ saltHigh: 1, saltLow: 2, seedHigh: 3, seedLow: 4, createdAtUs: 1 });
@@ -322,6 +323,7 @@ describe('the schedule', () => {
             queueRemoved: () => undefined,
             manyReady: () => undefined,
             subscriptionRemoved: () => undefined,
+            roomAgain: () => undefined,
           },
         );
         again.rebuild(bench.nowUs);

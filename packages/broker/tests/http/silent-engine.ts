@@ -6,6 +6,7 @@ import type { AckItems, AckOutcome, ExtendOutcome, PopOutcome, PushItems, PushOu
 import { buildHttpServer, type HttpOptions } from '../../src/http/mod.ts';
 import type {
   ConfigureRequest,
+  DeadLetterChanges,
   DeadLetterPage,
   Engine,
   FetchReply,
@@ -118,6 +119,10 @@ export class SilentEngine implements Engine {
       return () => undefined;
     },
   };
+
+  get deadLetterChanges(): DeadLetterChanges {
+    throw new Error('this engine changes no dead letters');
+  }
 
   health(): HealthReport {
     return this.report;

@@ -19,15 +19,19 @@ import type {
   ConfiguredQueue,
   ConfigureRequest,
   DeadLetterPage,
+  DeadLetterView,
   DeleteQueueOutcome,
   PopRequest,
   QueueDetail,
+  ReplayOutcome,
+  ReplayTarget,
   Reply,
   Shard,
 } from '../../src/runtime/mod.ts';
 import { AuditedGroups } from './audited-groups.ts';
 import type { AckedItem, Auditor, Moment, OpenPop, PopAnswer, PushedItem, PushedResult } from './auditor.ts';
 import type { Delivery } from './expected-pop.ts';
+import type { ExpectedDeadLetter } from './expected-state.ts';
 import type { SimulatedProcess } from './simulated-process.ts';
 import type { SimulatedRandom } from './simulated-random.ts';
 import type { SimulatedScheduler } from './simulated-scheduler.ts';
@@ -293,6 +297,44 @@ export class AuditedEngine {
         return page;
       },
       { decidesWhenEncoded: false },
+    );
+  }
+
+  replay(row: DeadLetterView, target: ReplayTarget, done: (result: Result<string>) => void): void {
+    this.#call<ReplayOutcome, string>(
+      `replay ${row.id}`,
+      done,
+      (shard, reply) => shard.deadLetterChanges.replay(row.id, target, reply),
+      (outcome, moment) => {
+        this.#host.auditor.replayDecided(moment, row, target, outcome);
+        return outcome.result;
+      },
+    );
+  }
+
+  deleteAddress(row: DeadLetterView, done: (result: Result<number>) => void): void {
+    const { pid, transactionId } = row;
+    this.#call<{ deleted: number }, number>(
+      `delete ${pid} ${transactionId}`,
+      done,
+      (shard, reply) => shard.deadLetterChanges.deleteAt({ pid, transactionId }, reply),
+      ({ deleted }, moment) => {
+        const isIt = (each: ExpectedDeadLetter, id: string): boolean => each.pid === pid && id === transactionId;
+        this.#host.auditor.deadLettersDeleted(moment, isIt, deleted);
+        return deleted;
+      },
+    );
+  }
+
+  purge(queue: string, done: (result: Result<number>) => void): void {
+    this.#call<{ deleted: number }, number>(
+      `purge ${queue}`,
+      done,
+      (shard, reply) => shard.deadLetterChanges.purge(queue, null, reply),
+      ({ deleted }, moment) => {
+        this.#host.auditor.deadLettersDeleted(moment, (row) => row.queue === queue, deleted);
+        return deleted;
+      },
     );
   }
 

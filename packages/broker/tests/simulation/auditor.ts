@@ -9,9 +9,18 @@
  * model field by field, so that a wrong turn shows at once and not only when somebody is served by it.
  */
 import { type QueueOptions, queueOptionTable } from '@lanemq/protocol';
-import { type AckOutcome, type BrokerState, cursorBit, idText, itemStatus } from '../../src/core/mod.ts';
-import type { ConfiguredQueue, DeadLetterPage, PopRequest, QueueDetail } from '../../src/runtime/mod.ts';
+import { type AckOutcome, type BrokerState, cursorBit, idText, itemStatus, parseId } from '../../src/core/mod.ts';
+import type {
+  ConfiguredQueue,
+  DeadLetterPage,
+  DeadLetterView,
+  PopRequest,
+  QueueDetail,
+  ReplayOutcome,
+  ReplayTarget,
+} from '../../src/runtime/mod.ts';
 import { type ExpectedAckItem, expectAck, isSameVerdict } from './expected-ack.ts';
+import { certainlyLeased, DeliveryRates, givenUp, isGivenUp } from './expected-limits.ts';
 import { claimableSince, claimed, type Delivery, leaseUsOf, objection, withExpiredPassed } from './expected-pop.ts';
 import { mayBeCleaned, miscount, trimObjection } from './expected-retention.ts';
 import {
@@ -101,6 +110,8 @@ export interface AuditCounts {
   redelivered: number;
   acked: number;
   deadLetters: number;
+  replayed: number;
+  givenUp: number;
   emptyPops: number;
   /** Changes that a crash took back. */
   takenBack: number;
@@ -159,6 +170,8 @@ export class Auditor {
     redelivered: 0,
     acked: 0,
     deadLetters: 0,
+    replayed: 0,
+    givenUp: 0,
     emptyPops: 0,
     takenBack: 0,
     recoveries: 0,
@@ -197,6 +210,7 @@ export class Auditor {
     known: (partition, group) => this.#unsought(partition, group),
     candidates: (partition, group, nowUs) => this.#candidates(partition, group, nowUs),
   });
+  readonly #rates = new DeliveryRates();
 
   /** The ids of a segment that was reclaimed lay in a file that was damaged. */
   mayForgetIds = false;
@@ -227,6 +241,7 @@ export class Auditor {
     );
     this.counts.takenBack += this.#changes.forgetAfter(lastDecided);
     this.counts.recoveries++;
+    this.#rates.clear();
     // Nothing of what is left can be taken back any more.
     this.#changes.settle(lastDecided);
     this.compare({ state, nowUs: Number.POSITIVE_INFINITY, sequence: lastDecided });
@@ -442,8 +457,27 @@ export class Auditor {
       claims.push({ partition: this.#checkDelivery(moment, request, queues, delivery), group: request.group });
     }
     pop.claims = claims;
+    this.#checkLimits(moment, pop, answer);
     if (deliveries.length === 0) this.#checkEmpty(moment, pop, queues);
     if (pop.isCancelled) this.#mayHandBack(pop);
+  }
+
+  /** A group gets no more of a queue than the queue's options let it. */
+  #checkLimits({ nowUs }: Moment, pop: OpenPop, { deliveries }: PopAnswer): void {
+    const { group, commitOnDelivery } = pop.request;
+    for (const queue of new Set(pop.claims.map(({ partition }) => partition.queue))) {
+      const { maxLeasedPartitions } = queue.options;
+      const leased = certainlyLeased(queue, group, nowUs);
+      ensure(
+        commitOnDelivery || maxLeasedPartitions === 0 || leased <= maxLeasedPartitions,
+        `${group} has ${leased} partitions of ${queue.name} under lease, of at most ${maxLeasedPartitions}`,
+      );
+      const count = deliveries
+        .filter(({ pid }) => this.partitions.get(pid)?.queue === queue)
+        .reduce((sum, { records }) => sum + records.length, 0);
+      const reason = this.#rates.delivered(queue, group, count, nowUs);
+      ensure(reason === null, `${group} of ${queue.name}: ${reason}`);
+    }
   }
 
   #queuesOf(request: PopRequest): ExpectedQueue[] {
@@ -502,13 +536,13 @@ export class Auditor {
       commitOnDelivery: request.commitOnDelivery,
       conflation: subscription?.conflation === true,
       isPaused: subscription?.isPaused === true,
-      leaseUs: leaseUsOf(request, partition.queue.options.leaseTime),
+      leaseUs: leaseUsOf(request, partition.queue.options.leaseTime, partition.queue.options.maxLeaseSeconds),
     };
     const objections: string[] = [];
     const next: ExpectedCursor[] = [];
     for (const cursor of this.#candidates(partition, group, nowUs)) {
       const reason = objection(partition, cursor, delivery, facts);
-      if (reason === null) next.push(claimed(cursor, delivery, facts));
+      if (reason === null) next.push(claimed(partition.queue, cursor, delivery, facts));
       else objections.push(reason);
     }
     const offsets = delivery.records.map(({ offset }) => offset);
@@ -585,6 +619,8 @@ export class Auditor {
     const limitUs = Math.min(nowUs, nowUs - closingUs) - this.#slackUs;
     if (pop.isCancelled || this.mayStandStill || pop.submittedUs > limitUs || pop.submittedUs < this.sleptAtUs) return;
     for (const queue of queues) {
+      // Until there is room again it may rightly get nothing.
+      if (queue.options.maxLeasedPartitions > 0 || queue.options.maxPerSecond > 0) continue;
       for (const { partition, sinceUs } of this.claimable(queue, request.group, nowUs)) {
         if (request.target.kind === 'partition' && request.target.partition !== partition.name) continue;
         ensure(
@@ -633,6 +669,7 @@ export class Auditor {
 
   /** The process died, and with it everything it was asked. */
   processEnded(): void {
+    this.#rates.clear();
     for (const pop of this.openPops) this.popFailed(pop);
     this.groups.processEnded();
   }
@@ -645,6 +682,7 @@ export class Auditor {
   }
 
   #mayHandBack(pop: OpenPop): void {
+    this.#rates.clear();
     if (pop.request.commitOnDelivery) return;
     for (const { partition, group } of pop.claims) {
       const cursors = (partition.cursors.get(group) ?? []).map((cursor) =>
@@ -730,11 +768,9 @@ export class Auditor {
     retryCount: number,
     nowUs: number,
   ): void {
-    const key = deadLetterKey(partition.pid, group, offset, nowUs);
+    const key = deadLetterKey(partition.pid, group, offset);
     const { queue } = partition;
-    const isAgain = [...this.deadLetters.values()].some(
-      (row) => row.pid === partition.pid && row.group === group && row.offset === offset,
-    );
+    const isAgain = this.deadLetters.has(key);
     ensure(!isAgain || this.groups.isRewound(queue.number, group), `a group gives a record up once: ${key}`);
     const row = {
       queue: queue.name,
@@ -764,8 +800,12 @@ export class Auditor {
         most++;
         if (live.length === cursors.length) least++;
         const extended = cursors.map((cursor) => {
-          if (!live.includes(cursor) || cursor.lease === null || cursor.lease.expiresAtUs >= untilUs) return cursor;
-          return { ...cursor, lease: { ...cursor.lease, expiresAtUs: untilUs }, changedAtUs: nowUs };
+          if (!live.includes(cursor) || cursor.lease === null) return cursor;
+          const { maxLeaseSeconds } = partition.queue.options;
+          const lastUs = maxLeaseSeconds > 0 ? leaseStamp + maxLeaseSeconds * 1_000_000 : untilUs;
+          const endUs = Math.min(untilUs, lastUs);
+          if (cursor.lease.expiresAtUs >= endUs) return cursor;
+          return { ...cursor, lease: { ...cursor.lease, expiresAtUs: endUs }, changedAtUs: nowUs };
         });
         for (const cursor of extended) {
           if (cursor.lease?.stampUs === leaseStamp) earliestUs = Math.min(earliestUs, cursor.lease.expiresAtUs);
@@ -781,6 +821,76 @@ export class Auditor {
       renewed === 0 ? expiresAtUs === 0 : least !== most || expiresAtUs === earliestUs,
       `an extension answers the earliest end, ${earliestUs}, not ${expiresAtUs}`,
     );
+  }
+
+  replayDecided(moment: Moment, row: DeadLetterView, target: ReplayTarget, outcome: ReplayOutcome): void {
+    this.#begin(moment, new Set(target.queue === null ? [] : [target.queue]));
+    const key = deadLetterKey(row.pid, row.group, row.offset);
+    const expected = this.deadLetters.get(key);
+    const isThere = expected?.stampUs === row.failedAtUs;
+    ensure(isThere === (outcome.result !== 'gone'), `a dead letter is gone exactly when it was removed: ${key}`);
+    if (outcome.result === 'gone') return;
+    const record = this.partitions.get(row.pid)?.records[row.offset];
+    ensure(record !== undefined, `a dead letter is of a record: ${key}`);
+    const item = {
+      queue: target.queue ?? row.queue,
+      partition: target.partition ?? row.partition,
+      id: `dlq:${row.id}`,
+      payload: record.payload,
+    };
+    if (outcome.result === 'refused') {
+      if (outcome.refusal.code === 'queue_full') this.pushRefused([item]);
+      return;
+    }
+    ensure(outcome.queue === item.queue && outcome.partition === item.partition, `a replay goes where it was sent`);
+    ensure(outcome.originalTransactionId === record.id && outcome.group === row.group, `a replay names its origin`);
+    const parts = { stampUs: 0, number: 0, index: 0 };
+    const bytes = new TextEncoder().encode(outcome.messageId);
+    ensure(parseId(moment.state.identity, bytes, 0, bytes.length, parts), 'a replay answers a message id');
+    const status = outcome.result === 'moved' ? itemStatus.queued : itemStatus.duplicate;
+    const { stampUs, number: pid, index } = parts;
+    this.pushDecided(moment, [item], [{ status, offset: outcome.offset, pid, stampUs, index }]);
+    if (outcome.result === 'moved') {
+      this.#changes.delete(this.deadLetters, key);
+      this.counts.replayed++;
+    }
+  }
+
+  /** Rows were deleted: all that `isMeant` says, and no other. */
+  deadLettersDeleted(
+    moment: Moment,
+    isMeant: (row: ExpectedDeadLetter, transactionId: string) => boolean,
+    deleted: number,
+  ): void {
+    this.#begin(moment, new Set());
+    let count = 0;
+    for (const [key, row] of [...this.deadLetters]) {
+      const record = this.partitions.get(row.pid)?.records[row.offset];
+      if (!isMeant(row, record?.id ?? '')) continue;
+      this.#changes.delete(this.deadLetters, key);
+      count++;
+    }
+    ensure(count === deleted, `${count} dead letters are deleted, not ${deleted}`);
+  }
+
+  /** Pops file what was delivered too often; no answer tells of it. */
+  #syncGivenUp({ state, nowUs }: Moment): void {
+    for (const row of state.deadLetters.all()) {
+      if (!isGivenUp(row)) continue;
+      if (this.deadLetters.has(deadLetterKey(row.pid, row.group, row.offset))) continue;
+      const partition = this.partitions.get(row.pid);
+      ensure(partition !== undefined, `a dead letter belongs to a partition: pid ${row.pid}`);
+      const cursors = this.#candidates(partition, row.group, row.stampUs);
+      const conflation = partition.queue.subscriptions.get(row.group)?.conflation === true;
+      const after = givenUp(cursors, row, conflation, row.stampUs);
+      ensure(
+        after.length > 0,
+        `${row.group} may not give up offset ${row.offset} of pid ${row.pid} at ${row.stampUs}: "${row.error}" with ${JSON.stringify(cursors)}, now ${nowUs}`,
+      );
+      this.#changes.set(partition.cursors, row.group, distinct(after));
+      this.#file(partition, row.group, row.offset, row.error, row.retryCount, row.stampUs);
+      this.counts.givenUp++;
+    }
   }
 
   configureDecided(
@@ -825,6 +935,7 @@ export class Auditor {
   }
 
   #setOptions(queue: ExpectedQueue, options: QueueOptions, nowUs: number): void {
+    this.#rates.clear();
     const before = { options: queue.options, ttls: queue.ttls, changedAtUs: queue.changedAtUs };
     queue.options = options;
     queue.ttls = [...queue.ttls, periodOf(options, nowUs)];
@@ -869,7 +980,7 @@ export class Auditor {
   /** `isWhole`: nothing else is going on, so the page must be exactly what is expected. */
   deadLettersRead(queue: string | null, group: string | null, page: DeadLetterPage, isWhole: boolean): void {
     for (const row of page.rows) {
-      const expected = this.deadLetters.get(deadLetterKey(row.pid, row.group, row.offset, row.failedAtUs));
+      const expected = this.deadLetters.get(deadLetterKey(row.pid, row.group, row.offset));
       // The queue may have been deleted since the page was made.
       if (expected === undefined) {
         ensure(
@@ -910,7 +1021,8 @@ export class Auditor {
   }
 
   /** Waiting pops create queues and register groups before they answer: what they did is taken over, if they could. */
-  #sync({ state, nowUs }: Moment, creating: ReadonlySet<string>): void {
+  #sync(moment: Moment, creating: ReadonlySet<string>): void {
+    const { state, nowUs } = moment;
     this.#takeOverRemovals(state, nowUs);
     for (const [name, queue] of this.queues) {
       ensure(state.queues.get(name)?.number === queue.number, `the queue ${name} exists until it is deleted`);
@@ -970,6 +1082,7 @@ export class Auditor {
         );
       }
     }
+    this.#syncGivenUp(moment);
   }
 
   /** The broker removes what has expired, and partitions that nobody uses, by itself: what is gone must be allowed to be. */
@@ -1039,10 +1152,10 @@ export class Auditor {
     for (const partition of this.partitions.values()) this.#comparePartition(state, partition, nowUs);
     const wrong = miscount(state);
     ensure(wrong === null, wrong ?? '');
-    const rows = state.deadLetters.all();
+    const rows = [...state.deadLetters.all()];
     ensure(rows.length === this.deadLetters.size, `${this.deadLetters.size} dead letters exist, not ${rows.length}`);
     for (const { pid, group, offset, error, stampUs, retryCount } of rows) {
-      const expected = this.deadLetters.get(deadLetterKey(pid, group, offset, stampUs));
+      const expected = this.deadLetters.get(deadLetterKey(pid, group, offset));
       ensure(
         expected !== undefined &&
           expected.error === error &&
@@ -1127,8 +1240,9 @@ function namedQueue({ target }: PopRequest): ReadonlySet<string> {
   return new Set(target.kind === 'queue' ? [target.queue] : []);
 }
 
-function deadLetterKey(pid: number, group: string, offset: number, stampUs: number): string {
-  return `${pid} ${offset} ${stampUs} ${group}`;
+/** A group that went back and gives a record up again files it anew, in the place of its earlier row. */
+function deadLetterKey(pid: number, group: string, offset: number): string {
+  return `${pid} ${offset} ${group}`;
 }
 
 function sameOptions(a: QueueOptions, b: QueueOptions): boolean {

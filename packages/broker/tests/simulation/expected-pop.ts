@@ -3,9 +3,11 @@
  * partition now, and what is its cursor afterwards.
  */
 import type { PopRequest } from '../../src/runtime/mod.ts';
+import { countedOffset } from './expected-limits.ts';
 import {
   type ExpectedCursor,
   type ExpectedPartition,
+  type ExpectedQueue,
   type ExpectedRecord,
   freshCursor,
   hasLiveLease,
@@ -38,11 +40,12 @@ export interface ClaimFacts {
   readonly leaseUs: number;
 }
 
-/** Microseconds of the lease a pop gets on a queue. */
-export function leaseUsOf(request: PopRequest, queueLeaseSeconds: number): number {
+/** Microseconds of the lease a pop gets on a queue; `maxSeconds` 0 = no bound. */
+export function leaseUsOf(request: PopRequest, queueLeaseSeconds: number, maxSeconds: number): number {
   const asked = request.leaseSeconds !== null && request.leaseSeconds > 0 ? request.leaseSeconds : null;
   const byDefault = request.target.kind === 'discover' ? 60 : queueLeaseSeconds;
-  return Math.max(1, asked ?? byDefault) * 1_000_000;
+  const seconds = Math.max(1, asked ?? byDefault);
+  return (maxSeconds > 0 ? Math.min(seconds, maxSeconds) : seconds) * 1_000_000;
 }
 
 /** The cursor and where it may be when expired records were passed over without a reply. */
@@ -91,26 +94,32 @@ export function objection(
     const next = partition.appends.find((other) => other.first === append.last + 1);
     if (first !== append.last || (next !== undefined && isVisible(next.stampUs))) return 'it is not the newest record';
   } else if (first !== cursor.committed + 1) return `offset ${cursor.committed + 1} is next`;
-  const attempt = attemptOf(cursor, facts);
+  const end = records[records.length - 1].offset;
+  const attempt = attemptOf(queue, cursor, end, facts);
   if (delivery.attempt !== attempt) return `it is attempt ${attempt}, not ${delivery.attempt}`;
   return null;
 }
 
-function attemptOf(cursor: ExpectedCursor, facts: ClaimFacts): number {
+function attemptOf(queue: ExpectedQueue, cursor: ExpectedCursor, end: number, facts: ClaimFacts): number {
   if (facts.commitOnDelivery) return 1;
-  return cursor.attemptOffset === cursor.committed + 1 ? cursor.attemptCount + 1 : 1;
+  return cursor.attemptOffset === countedOffset(queue, cursor, end, facts.conflation) ? cursor.attemptCount + 1 : 1;
 }
 
 /** The cursor after a delivery to which there was no objection. */
-export function claimed(cursor: ExpectedCursor, delivery: Delivery, facts: ClaimFacts): ExpectedCursor {
+export function claimed(
+  queue: ExpectedQueue,
+  cursor: ExpectedCursor,
+  delivery: Delivery,
+  facts: ClaimFacts,
+): ExpectedCursor {
   const end = delivery.records[delivery.records.length - 1].offset;
   const { nowUs } = facts;
   if (facts.commitOnDelivery) return { ...freshCursor(end, nowUs), memo: cursor.memo };
   return {
     ...cursor,
     lease: { stampUs: nowUs, end, expiresAtUs: nowUs + facts.leaseUs, conflated: facts.conflation },
-    attemptOffset: cursor.committed + 1,
-    attemptCount: attemptOf(cursor, facts),
+    attemptOffset: countedOffset(queue, cursor, end, facts.conflation),
+    attemptCount: attemptOf(queue, cursor, end, facts),
     heldUntilUs: 0,
     changedAtUs: nowUs,
   };
@@ -123,6 +132,8 @@ export function claimed(cursor: ExpectedCursor, delivery: Delivery, facts: Claim
 export function claimableSince(partition: ExpectedPartition, cursor: ExpectedCursor, nowUs: number): number | null {
   const { queue } = partition;
   const next = partition.records[cursor.committed + 1] as ExpectedRecord | undefined;
+  // One that is at its limit is given up, and no answer tells.
+  if (queue.options.maxDeliveries > 0 && cursor.attemptCount >= queue.options.maxDeliveries) return null;
   if (next === undefined || queue.mayHaveExpired(next.stampUs, nowUs)) return null;
   const sinceUs = Math.max(
     next.stampUs + queue.delayUs,

@@ -6,6 +6,7 @@ import { type BrokerIdentity, defaultGroup, idText } from '../../src/core/mod.ts
 import type { ConfigureRequest, PopRequest } from '../../src/runtime/mod.ts';
 import type { AuditedEngine, SentAck } from './audited-engine.ts';
 import type { PopAnswer, PushedItem } from './auditor.ts';
+import { changeDeadLetters, limitOptions } from './dead-letter-client.ts';
 import { retentionOptions } from './expected-retention.ts';
 import type { SimulatedRandom } from './simulated-random.ts';
 import type { SimulatedScheduler } from './simulated-scheduler.ts';
@@ -361,6 +362,15 @@ class Operator extends Client {
     const { features } = this.host.options;
     const done = (): void => this.next(1000);
     const queue = this.queue();
+    if (features.deadLetterChanges && this.chance(0.5)) {
+      const { queues, partitions } = this.host.options;
+      const destinations = {
+        queues: Array.from({ length: queues }, (_, i) => queueName(i)),
+        partitions: Array.from({ length: partitions + 1 }, (_, i) => `p${i}`),
+      };
+      changeDeadLetters(this.host.engine, this.host.random, queue, destinations, done);
+      return;
+    }
     const drawn = this.integer(0, 9);
     if (drawn < 3 && features.reconfigures) this.host.engine.configure(this.#configuration(queue), done);
     else if (drawn === 3 && features.deletes) this.host.engine.deleteQueue(queue, done);
@@ -377,7 +387,7 @@ class Operator extends Client {
       leaseTime: this.integer(0, leaseSecondsMax),
     };
     if (this.chance(0.5)) options.retryLimit = this.one(0, 1, 3, null);
-    if (this.chance(0.3)) {
+    if (this.chance(0.3) && !features.deliveryLimits) {
       options.deadLetterQueue = this.chance(0.5);
       options.dlqAfterMaxRetries = this.chance(0.3);
     }
@@ -392,6 +402,7 @@ class Operator extends Client {
       Object.assign(options, retentionOptions(this.host.random));
     if (this.chance(0.2)) options.minPopWaitTime = this.one(0, 20, 300);
     if (this.chance(0.2)) options.priority = this.integer(-5, 5);
+    Object.assign(options, limitOptions(features, this.host.random));
     return { queue, namespace: this.one(null, null, 'chat'), task: null, mode: this.one('merge', 'replace'), options };
   }
 }

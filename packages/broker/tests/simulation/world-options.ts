@@ -43,6 +43,10 @@ export interface Features {
   readonly groupDeletes: boolean;
   readonly groupMoves: boolean;
   readonly pauses: boolean;
+  readonly deadLetterChanges: boolean;
+  readonly deliveryLimits: boolean;
+  readonly leaseCeilings: boolean;
+  readonly groupLimits: boolean;
 }
 
 /** What goes wrong in a world. */
@@ -134,6 +138,13 @@ const featureNames: readonly (keyof Features)[] = [
 
 /** Drawn apart, so that the rest of a seed's world is what it was before there were these. */
 const groupFeatureNames: readonly (keyof Features)[] = ['seeks', 'groupDeletes', 'groupMoves', 'pauses'];
+/** Drawn apart, so that worlds of seeds that were known before differ in these only. */
+const laterFeatureNames: readonly (keyof Features)[] = [
+  'deadLetterChanges',
+  'deliveryLimits',
+  'leaseCeilings',
+  'groupLimits',
+];
 
 const faultNames: readonly (keyof Faults)[] = [
   'powerCuts',
@@ -157,6 +168,8 @@ export function drawWorld(seed: number): WorldOptions {
   const groupRandom = new SimulatedRandom(seed, 11);
   const groupShare = [0, 0.3, 0.7][groupRandom.integer(3)];
   for (const name of groupFeatureNames) features[name] = groupRandom.chance(groupShare);
+  const later = new SimulatedRandom(seed, 12);
+  for (const name of laterFeatureNames) features[name] = later.chance(0.4);
   const faultShare = one(0, 0.25, 0.5, 0.8);
   const faults = {} as Record<keyof Faults, boolean>;
   for (const name of faultNames) faults[name] = random.chance(faultShare);
@@ -202,6 +215,6 @@ export function describeWorld({ features, faults, retention }: WorldOptions): st
   const on = (names: readonly string[], from: object): string =>
     names.filter((name) => (from as Record<string, boolean>)[name]).join(' ') || 'none';
   const kept = retention.isOn ? ' retention' : '';
-  const names = [...featureNames, ...groupFeatureNames];
+  const names = [...featureNames, ...groupFeatureNames, ...laterFeatureNames];
   return `features: ${on(names, features)}${kept}; faults: ${on(faultNames, faults)}`;
 }

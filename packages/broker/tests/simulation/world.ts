@@ -424,6 +424,7 @@ class World {
 
   /** Nothing holds messages back any longer. */
   async #relax(queue: string): Promise<void> {
+    const limits = { maxDeliveries: 0, maxLeaseSeconds: 0, maxLeasedPartitions: 0, maxPerSecond: 0 };
     const options = {
       delayedProcessing: 0,
       windowBuffer: 0,
@@ -431,6 +432,7 @@ class World {
       ttl: 0,
       retryDelay: null,
       ...withoutRetention,
+      ...limits,
     };
     const request = { queue, namespace: null, task: null, mode: 'merge' as const, options };
     await this.#until<null>((done) => this.#engine.configure(request, done), `${queue} is configured`);

@@ -97,6 +97,7 @@ export class CoreBench {
         queueRemoved: () => undefined,
         manyReady: () => undefined,
         subscriptionRemoved: () => undefined,
+        roomAgain: () => undefined,
       },
     );
     this.#state.observer = this.#schedule;
@@ -368,6 +369,7 @@ export class CoreBench {
       deadLetter: ({ pid, offset, error, retryCount, index }) =>
         void lines.push(`dead letter ${pid}: ${offset} "${error}", retries ${retryCount}, number ${index}`),
       trace: ({ pid, transactionId }) => void lines.push(`trace ${pid}: ${transactionId}`),
+      deadLetterRemoved: ({ pid, index }) => void lines.push(`dead letter ${pid}: number ${index} removed`),
     };
   }
 }
