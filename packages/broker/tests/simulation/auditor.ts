@@ -1035,6 +1035,8 @@ export class Auditor {
         ensure(isExplained, `somebody created the queue ${queue.name}`);
         expected = new ExpectedQueue(queue.number, queue.name, implicitOptions(), nowUs);
         Object.assign(expected, labelsByName(queue.name));
+        // It may have been paused since it was made.
+        expected.isPaused = queue.pausedAtUs > 0;
         this.#addQueue(expected);
       }
       ensure(sameOptions(queue.options, expected.options), `the queue ${queue.name} has the options it was given`);
