@@ -207,6 +207,7 @@ export class Auditor {
       this.#changes.sequence = moment.sequence;
       this.#sync(moment, new Set());
     },
+    takeOverRemovals: ({ state, nowUs }) => this.#takeOverRemovals(state, nowUs),
     known: (partition, group) => this.#unsought(partition, group),
     candidates: (partition, group, nowUs) => this.#candidates(partition, group, nowUs),
   });

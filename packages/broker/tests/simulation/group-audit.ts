@@ -52,6 +52,8 @@ export interface GroupAuditHost {
   ensure(condition: boolean, promise: string): void;
   /** Takes over what waiting pops did since. */
   sync(moment: Moment): void;
+  /** Takes over what the broker removed since. */
+  takeOverRemovals(moment: Moment): void;
   /** Where a group may be, seeks that are open left aside. */
   known(partition: ExpectedPartition, group: string): readonly ExpectedCursor[];
   candidates(partition: ExpectedPartition, group: string, nowUs: number): readonly ExpectedCursor[];
@@ -219,6 +221,8 @@ export class GroupAudit {
   ): void {
     const { changes, queues, ensure } = this.#host;
     changes.sequence = moment.sequence;
+    // What was removed before may have been completed by this group.
+    this.#host.takeOverRemovals(moment);
     for (const queue of queues.values()) {
       if (name !== null && queue.name !== name) continue;
       const subscription = queue.subscriptions.get(group);
