@@ -55,6 +55,7 @@ export class FetchOperation implements Operation, FetchWaiter {
   #needed: number;
   #replans = 0;
   #weight = 0;
+  #full = false;
 
   constructor(reads: OffsetReads, request: FetchRequest, reply: FetchReply) {
     this.#reads = reads;
@@ -219,6 +220,7 @@ export class FetchOperation implements Operation, FetchWaiter {
     const more = this.#reads.waves('beside');
     let source = waves;
     this.#weight = 0;
+    this.#full = false;
     this.#replans = 0;
     let sinceStep = 0;
     try {
@@ -267,7 +269,9 @@ export class FetchOperation implements Operation, FetchWaiter {
   /** The answer takes no more, whatever was asked for; a client asks again for what it did not get. */
   #isFull(): boolean {
     if (this.#weight === 0) return false;
-    return this.#reply.bytes >= limits.fetchAnswerBytesMax || !this.#reply.hasRoom();
+    // For good, also when memory comes free: the record it ended at may be in the middle of a block that was put away.
+    this.#full ||= this.#reply.bytes >= limits.fetchAnswerBytesMax || !this.#reply.hasRoom();
+    return this.#full;
   }
 
   /** False when nobody waits for the answer any more. */

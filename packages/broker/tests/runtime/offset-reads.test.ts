@@ -86,7 +86,10 @@ describe('reads by offset', () => {
     });
   }
 
-  function fetch(request: Partial<FetchRequest> & Pick<FetchRequest, 'entries'>): {
+  function fetch(
+    request: Partial<FetchRequest> & Pick<FetchRequest, 'entries'>,
+    hasRoom: () => boolean = () => true,
+  ): {
     answer: Promise<Entry[]>;
     cancel: () => void;
   } {
@@ -108,7 +111,7 @@ describe('reads by offset', () => {
           record: (block, index) => offsets.push(block.firstOffset + index),
           closeEntry: (_, { error, highWatermark, logStart }) =>
             entries.push({ error, highWatermark, logStart, offsets }),
-          hasRoom: () => true,
+          hasRoom,
           send: (failure) => (failure === null ? resolve(entries) : reject(new Error(failure.message))),
         },
       );
@@ -123,6 +126,19 @@ describe('reads by offset', () => {
   function laneOf(partition: string): number {
     return shard.reads.find('q', partition).lane;
   }
+
+  it('end an answer for good where memory was short, also in the middle of an append', async () => {
+    for (let i = 0; i < 3; i++) await push('short', 4);
+    let looks = 0;
+    const { answer } = fetch({ entries: [entry('short', 0), entry('short', 6)] }, () => ++looks !== 2);
+    const [first, second] = await answer;
+    assert.deepEqual(
+      first.offsets.map((_, index) => index),
+      first.offsets,
+    );
+    assert.ok(first.offsets.length < 4, `${first.offsets.length} records came`);
+    assert.deepEqual(second, { error: null, highWatermark: 12, logStart: 0, offsets: [] });
+  });
 
   // Contract 8.1, rules 5 and 8; checklist 31
   it('refuse offsets before the log start with the real bounds, and begin with the oldest record that is kept', async () => {
