@@ -119,6 +119,8 @@ function indexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: num
       index.addRelocated(bytes, view, at, addressOf(at));
     },
     segmentReclaimed: (range) => state.segmentReclaimed(range),
+    dueRecord: (...facts) => state.dueRecord(...facts),
+    dueChanged: (...facts) => state.dueChanged(...facts),
   };
 }
 
@@ -149,6 +151,8 @@ function onlyIndexing(
       if (state.partitions.findPid(pid) >= 0) index.addRelocated(bytes, view, at, addressOf(at));
     },
     segmentReclaimed: nothing,
+    dueRecord: nothing,
+    dueChanged: nothing,
   };
 }
 

@@ -2,6 +2,7 @@ export { hashAckItems, type ScannedAck, scanAckBody } from './ack-items.ts';
 export { BlockReader, recordBytes } from './block-reader.ts';
 export {
   block,
+  blockFlag,
   entryHeader,
   readU64,
   recordFlag,
@@ -22,6 +23,7 @@ export {
   writeBlock,
   writeCursor,
   writeDeadLetter,
+  writeDueChanged,
   writeGenesis,
   writeLogStart,
   writePartition,

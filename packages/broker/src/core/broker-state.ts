@@ -9,6 +9,7 @@ import { assert } from './assert.ts';
 import { rowsAtFirst } from './columns.ts';
 import { CursorTable, cursorBit } from './cursor-table.ts';
 import { DeadLetters } from './dead-letters.ts';
+import { DueTable } from './due-table.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { PartitionTable } from './partition-table.ts';
 import { Queue, Subscription } from './queue.ts';
@@ -52,6 +53,8 @@ export interface StateObserver {
   subscriptionResumed(subscription: Subscription): void;
   /** The partition was paused, or goes on. */
   pauseChanged(lane: number): void;
+  /** A record of it that waits for its time has another one, or was cancelled. */
+  dueChanged(lane: number): void;
 }
 
 /** Cursor rows that are looked at in the time that it takes to give back one partition. */
@@ -70,6 +73,8 @@ export class BrokerState implements RecordHandlers {
   readonly deadLetters = new DeadLetters();
   /** Parts of the log that were given up. */
   readonly reclaimed = new ReclaimedRanges();
+  /** Records that wait for their time, and cancelled ones. */
+  readonly due = new DueTable();
   nextPid = 1;
   nextQueueNumber = 1;
   nextSubscriptionNumber = 1;
@@ -163,9 +168,9 @@ export class BrokerState implements RecordHandlers {
     this.#mix(queue.laneCount);
   }
 
-  /** True while rows of deleted queues and groups are still to be given back. */
+  /** True while rows of deleted queues and groups, and of records whose time has come, are still to be given back. */
   get hasGarbage(): boolean {
-    return this.#deleted.length > 0 || this.#sweepAt >= 0;
+    return this.#deleted.length > 0 || this.#sweepAt >= 0 || this.due.hasGarbage(this.lastStampUs);
   }
 
   /**
@@ -175,6 +180,7 @@ export class BrokerState implements RecordHandlers {
    */
   collectGarbage(max: number): void {
     if (this.#sweepAt >= 0) this.#sweep(max * sweptRowsPerPartition);
+    this.due.collectGarbage(this.lastStampUs, max);
     let left = max;
     for (let queue = this.#deleted[0]; queue !== undefined && left > 0; queue = this.#deleted[0]) {
       while (queue.laneCount > 0 && left-- > 0) this.#removeLane(queue.lanes[--queue.laneCount]);
@@ -222,6 +228,7 @@ export class BrokerState implements RecordHandlers {
       row = next;
     }
     this.observer?.partitionRemoved(lane);
+    if (this.due.size > 0) this.due.forgetBelow(this.partitions.pid[lane], Number.POSITIVE_INFINITY);
     if (this.pausedPartitions.size > 0) this.pausedPartitions.delete(this.partitions.pid[lane]);
     this.partitions.remove(lane);
   }
@@ -433,6 +440,7 @@ export class BrokerState implements RecordHandlers {
       subscription.placedPending -= missed;
       subscription.missed += missed;
     }
+    if (this.due.size > 0) this.due.forgetBelow(pid, logStart);
     this.#mix(logStart);
     this.#mix(queue.retainedRecords);
     this.observer?.logStartMoved(queue, lane);
@@ -483,6 +491,24 @@ export class BrokerState implements RecordHandlers {
   segmentReclaimed(range: LogRange): void {
     this.reclaimed.add(range);
     this.#mix(range.end);
+  }
+
+  dueRecord(pid: number, offset: number, dueUs: number, stampUs: number): void {
+    assert(dueUs > stampUs, 'a record waits for a time after its own');
+    this.due.add(pid, offset, dueUs, stampUs, this.lastStampUs);
+    this.#mix(offset);
+    this.#mix(dueUs);
+  }
+
+  dueChanged(pid: number, offset: number, dueUs: number): void {
+    const lane = this.laneOf(pid);
+    const row = this.due.find(pid, offset);
+    assert(lane >= 0 && row >= 0 && !this.due.isCancelled(row), 'only a record that waits gets another time');
+    if (dueUs > 0) this.due.move(row, dueUs);
+    else this.due.cancel(row);
+    this.#mix(offset);
+    this.#mix(dueUs);
+    this.observer?.dueChanged(lane);
   }
 
   /** A cursor row whose position is not known yet. Not a change of state by itself: it means the same as no row. */

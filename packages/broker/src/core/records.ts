@@ -162,6 +162,10 @@ export interface RecordHandlers {
     at: number,
   ): void;
   segmentReclaimed(range: LogRange): void;
+  /** A record of the block that follows has to wait for a time. */
+  dueRecord(pid: number, offset: number, dueUs: number, stampUs: number): void;
+  /** A record that waits has another time from now on; `dueUs` 0 = it was cancelled. */
+  dueChanged(pid: number, offset: number, dueUs: number): void;
 }
 
 /**
@@ -201,4 +205,5 @@ export interface Journal {
   /** Stores the block record `bytes[at, at + length)` once more, nearer to the tail. */
   relocatedBlock(fromAddress: number, bytes: Uint8Array, at: number, length: number): void;
   segmentReclaimed(range: LogRange): void;
+  dueChanged(pid: number, offset: number, dueUs: number): void;
 }

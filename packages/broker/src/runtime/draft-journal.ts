@@ -8,6 +8,7 @@ import {
   writeBlock,
   writeCursor,
   writeDeadLetter,
+  writeDueChanged,
   writeGenesis,
   writeLogStart,
   writePartition,
@@ -166,6 +167,12 @@ export class DraftJournal implements Journal {
   segmentReclaimed(range: LogRange): void {
     const address = this.#begin();
     writeSegmentReclaimed(this.#draft, range);
+    this.#apply(address);
+  }
+
+  dueChanged(pid: number, offset: number, dueUs: number): void {
+    const address = this.#begin();
+    writeDueChanged(this.#draft, pid, offset, dueUs);
     this.#apply(address);
   }
 }

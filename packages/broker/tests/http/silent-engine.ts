@@ -140,6 +140,7 @@ export function queued(count: number): PushOutcome {
     pids: zeros().fill(17),
     stamps: zeros().fill(1_790_000_000_000_000),
     indexes: new Uint32Array(count),
+    dues: null,
   };
 }
 
