@@ -8,6 +8,7 @@
 import type { ServerResponse } from 'node:http';
 import { AckExchange } from './ack-route.ts';
 import { listDeadLetters } from './dead-letter-route.ts';
+import { cancelDue, listDue, moveDue } from './due-routes.ts';
 import { type BrokerRequest, Exchange } from './exchange.ts';
 import { ChangedExchange, FetchExchange, FetchOffsetsExchange } from './fetch-route.ts';
 import {
@@ -124,6 +125,9 @@ const routes: readonly Route[] = [
   route('POST', '/api/v1/partitions/changed', ({ services, request, response }) =>
     new ChangedExchange(services, request, response).start(),
   ),
+  route('GET', '/api/v1/due', (call) => listDue(exchangeOf(call), call.query)),
+  route('POST', '/api/v1/due/*/*', moveDue),
+  route('DELETE', '/api/v1/due/*/*', (call) => cancelDue(exchangeOf(call), call.names)),
   route('GET', '/health', (call) => answerHealth(exchangeOf(call))),
   route('GET', '/metrics', (call) => answerMetrics(exchangeOf(call))),
   route('GET', '/metrics/prometheus', (call) => answerPrometheus(exchangeOf(call))),

@@ -17,6 +17,7 @@ import type {
   PushOutcome,
   Refusal,
 } from '../core/mod.ts';
+import type { DueEngine } from './due-engine.ts';
 import type { GroupEngine } from './group-engine.ts';
 import type { OffsetReader } from './read-requests.ts';
 import type { DeadLetterPage, QueueDetail, QueueSummary } from './views.ts';
@@ -88,6 +89,8 @@ export interface Engine {
     reply: Reply<DeadLetterPage>,
   ): void;
   readonly groups: GroupEngine;
+  /** Messages that wait for their time. */
+  readonly due: DueEngine;
   /** Reads by offset. */
   readonly reads: OffsetReader;
   health(): HealthReport;

@@ -1,3 +1,4 @@
+export type { DueChangeRequest, DueEngine, DueFilter, DueMessage, DuePage, DuePlace } from './due-engine.ts';
 export type {
   ConfigureRequest,
   DeleteQueueOutcome,

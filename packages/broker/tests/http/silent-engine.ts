@@ -7,6 +7,7 @@ import { buildHttpServer, type HttpOptions } from '../../src/http/mod.ts';
 import type {
   ConfigureRequest,
   DeadLetterPage,
+  DueEngine,
   Engine,
   FetchReply,
   FetchRequest,
@@ -106,6 +107,11 @@ export class SilentEngine implements Engine {
   /** No test of HTTP alone asks for groups. */
   get groups(): GroupEngine {
     throw new Error('the silent engine knows no groups');
+  }
+
+  /** Nor for messages that wait. */
+  get due(): DueEngine {
+    throw new Error('the silent engine knows no messages that wait');
   }
 
   readonly reads: OffsetReader = {
