@@ -1,9 +1,8 @@
 /** Routes about messages that wait for their time: list, move, cancel. */
 
 import { limits } from '@lanemq/protocol';
-import type { DueChange } from '../core/mod.ts';
-import type { DueFilter, DueMessage, DuePage, DuePlace } from '../runtime/mod.ts';
-import type { Exchange } from './exchange.ts';
+import type { ChangedDue, DueFilter, DueMessage, DuePage, DuePlace } from '../runtime/mod.ts';
+import { Exchange } from './exchange.ts';
 import { isoTime, parseIsoTime } from './iso-time.ts';
 import { BadParameter, QueryParameters } from './query-parameters.ts';
 import { beginRead, jsonAnswer, replyWith } from './queue-routes.ts';
@@ -110,22 +109,32 @@ export function readDue(body: unknown): number | string {
   return us === undefined ? 'dueAt must be an ISO-8601 time or milliseconds since 1970' : Math.max(us, 0);
 }
 
+type NamedPartition = { readonly queue: string; readonly partition: string };
+
+/** Which message a path names, by the number of its names: its id; partition id and id; queue, partition and id. */
+function named(names: readonly string[]): { partition: number | NamedPartition | null; name: string } | string {
+  const name = names.at(-1) ?? '';
+  if (name === '') return 'the path ends with the transactionId or the message id';
+  if (names.length === 1) return { partition: null, name };
+  if (names.length === 3) return { partition: { queue: names[0], partition: names[1] || 'Default' }, name };
+  if (!/^\d{1,15}$/.test(names[0])) return 'the partition id is not a decimal number';
+  return { partition: Number(names[0]), name };
+}
+
 function change(exchange: Exchange, names: readonly string[], due: number | null): void {
-  const [partitionId, name] = names;
-  const pid = /^\d{1,15}$/.test(partitionId) ? Number(partitionId) : -1;
-  if (pid < 0 || name === '') {
-    exchange.fail('bad_request', 'the path is /api/v1/due/{partitionId}/{transactionId or message id}');
+  const message = named(names);
+  if (typeof message === 'string') {
+    exchange.fail('bad_request', message);
     return;
   }
   const { engine, supervisor } = exchange.services;
   supervisor.handedOver(exchange);
   engine.due.change(
-    { pid, name, due },
-    replyWith<DueChange>(exchange, ({ offset, dueUs, changed }) =>
+    { ...message, due },
+    replyWith<ChangedDue>(exchange, ({ pid, offset, dueUs, changed }) =>
       jsonAnswer(200, {
         success: true,
-        partitionId,
-        transactionId: name,
+        partitionId: String(pid),
         offset,
         cancelled: due === null,
         dueAt: due === null ? null : isoTime(dueUs),
@@ -135,7 +144,7 @@ function change(exchange: Exchange, names: readonly string[], due: number | null
   );
 }
 
-/** POST /api/v1/due/{partitionId}/{transactionId} */
+/** POST /api/v1/due/… */
 export function moveDue(call: Call): void {
   const run = (exchange: MoveExchange, body: Uint8Array): void => {
     const due = readDue(parseJson(body));
@@ -145,7 +154,7 @@ export function moveDue(call: Call): void {
   new MoveExchange(call, run).start();
 }
 
-/** DELETE /api/v1/due/{partitionId}/{transactionId} */
-export function cancelDue(exchange: Exchange, names: readonly string[]): void {
-  change(exchange, names, null);
+/** DELETE /api/v1/due/… */
+export function cancelDue(call: Call): void {
+  change(new Exchange(call.services, call.request, call.response).ignoreBody(), call.names, null);
 }

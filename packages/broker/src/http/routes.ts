@@ -126,8 +126,10 @@ const routes: readonly Route[] = [
     new ChangedExchange(services, request, response).start(),
   ),
   route('GET', '/api/v1/due', (call) => listDue(exchangeOf(call), call.query)),
-  route('POST', '/api/v1/due/*/*', moveDue),
-  route('DELETE', '/api/v1/due/*/*', (call) => cancelDue(exchangeOf(call), call.names)),
+  ...['/api/v1/due/*', '/api/v1/due/*/*', '/api/v1/due/queues/*/partitions/*/*'].flatMap((path) => [
+    route('POST', path, moveDue),
+    route('DELETE', path, cancelDue),
+  ]),
   route('GET', '/health', (call) => answerHealth(exchangeOf(call))),
   route('GET', '/metrics', (call) => answerMetrics(exchangeOf(call))),
   route('GET', '/metrics/prometheus', (call) => answerPrometheus(exchangeOf(call))),

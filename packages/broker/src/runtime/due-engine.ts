@@ -39,16 +39,21 @@ export interface DuePage {
 }
 
 export interface DueChangeRequest {
-  readonly pid: number;
-  /** The transactionId, or the message id. */
+  /** The message's partition: by its id, by its name, or the one that the message id says (null). */
+  readonly partition: number | { readonly queue: string; readonly partition: string } | null;
+  /** The transactionId, or the message id; without a partition only the latter. */
   readonly name: string;
   /** A time in microseconds, or −1 − d for d microseconds from now; null = cancel. */
   readonly due: number | null;
+}
+
+export interface ChangedDue extends DueChange {
+  readonly pid: number;
 }
 
 export interface DueEngine {
   /** Messages whose time comes while the pages are read may be missing; no other is, and none comes twice. */
   list(filter: DueFilter, reply: Reply<DuePage>): void;
   /** Moves a message to another time, or cancels it. */
-  change(request: DueChangeRequest, reply: Reply<DueChange>): void;
+  change(request: DueChangeRequest, reply: Reply<ChangedDue>): void;
 }

@@ -1,6 +1,22 @@
 /** Operations on messages that wait for their time: list, move, cancel. */
-import { type DueChange, decideDueChange, idText, type Queue } from '../core/mod.ts';
-import type { DueChangeRequest, DueEngine, DueFilter, DueMessage, DuePage, DuePlace } from './due-engine.ts';
+import {
+  decideDueChange,
+  type IdParts,
+  idText,
+  type NeedsLoad,
+  parseId,
+  type Queue,
+  type Refusal,
+} from '../core/mod.ts';
+import type {
+  ChangedDue,
+  DueChangeRequest,
+  DueEngine,
+  DueFilter,
+  DueMessage,
+  DuePage,
+  DuePlace,
+} from './due-engine.ts';
 import type { Reply } from './engine.ts';
 import { type GroupHost, laneOfName } from './group-host.ts';
 import { SimpleOperation } from './operations.ts';
@@ -20,16 +36,34 @@ export class DueOperations implements DueEngine {
     this.#host = host;
   }
 
-  change(request: DueChangeRequest, reply: Reply<DueChange>): void {
+  change(request: DueChangeRequest, reply: Reply<ChangedDue>): void {
     const bytes = utf8(request.name);
-    this.#host.submit(
-      new SimpleOperation(() => {
-        const { hasher, context } = this.#host;
-        hasher.hash(bytes, 0, bytes.length);
-        const name = { bytes, hashHigh: hasher.high, hashLow: hasher.low };
-        return decideDueChange(context, request.pid, name, request.due);
-      }, reply),
-    );
+    this.#host.submit(new SimpleOperation(() => this.#change(request, bytes), reply));
+  }
+
+  #change(request: DueChangeRequest, bytes: Uint8Array): ChangedDue | Refusal | NeedsLoad {
+    const { hasher, context } = this.#host;
+    const pid = this.#pidOf(request.partition, bytes);
+    if (typeof pid !== 'number') return pid;
+    hasher.hash(bytes, 0, bytes.length);
+    const name = { bytes, hashHigh: hasher.high, hashLow: hasher.low };
+    const outcome = decideDueChange(context, pid, name, request.due);
+    return 'ok' in outcome ? outcome : { ...outcome, pid };
+  }
+
+  #pidOf(partition: DueChangeRequest['partition'], id: Uint8Array): number | Refusal {
+    const { state } = this.#host.context;
+    if (typeof partition === 'number') return partition;
+    if (partition === null) {
+      if (parseId(state.identity, id, 0, id.length, idParts) && state.laneOf(idParts.number) >= 0)
+        return idParts.number;
+      return notFound('no message has this id; with a transactionId name its partition, too');
+    }
+    const queue = state.queues.get(partition.queue);
+    if (queue === undefined) return notFound(`there is no queue ${partition.queue}`);
+    const lane = laneOfName(this.#host, queue, partition.partition);
+    if (lane < 0) return notFound(`queue ${partition.queue} has no partition ${partition.partition}`);
+    return state.partitions.pid[lane];
   }
 
   list(filter: DueFilter, reply: Reply<DuePage>): void {
@@ -59,6 +93,12 @@ export class DueOperations implements DueEngine {
     });
     host.submit(operation);
   }
+}
+
+const idParts: IdParts = { stampUs: 0, number: 0, index: 0 };
+
+function notFound(message: string): Refusal {
+  return { ok: false, code: 'not_found', message };
 }
 
 interface FoundPage {

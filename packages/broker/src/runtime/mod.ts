@@ -1,4 +1,12 @@
-export type { DueChangeRequest, DueEngine, DueFilter, DueMessage, DuePage, DuePlace } from './due-engine.ts';
+export type {
+  ChangedDue,
+  DueChangeRequest,
+  DueEngine,
+  DueFilter,
+  DueMessage,
+  DuePage,
+  DuePlace,
+} from './due-engine.ts';
 export type {
   ConfigureRequest,
   DeleteQueueOutcome,
