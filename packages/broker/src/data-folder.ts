@@ -121,6 +121,8 @@ function indexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: num
     segmentReclaimed: (range) => state.segmentReclaimed(range),
     trace: (record) => state.trace(record),
     deadLetterRemoved: (record) => state.deadLetterRemoved(record),
+    dueRecord: (...facts) => state.dueRecord(...facts),
+    dueChanged: (...facts) => state.dueChanged(...facts),
   };
 }
 
@@ -153,6 +155,8 @@ function onlyIndexing(
     segmentReclaimed: nothing,
     trace: nothing,
     deadLetterRemoved: nothing,
+    dueRecord: nothing,
+    dueChanged: nothing,
   };
 }
 

@@ -38,6 +38,16 @@ export const errorTable = {
     retriable: false,
     meaning: 'As many partitions are paused as may be: nothing was changed.',
   },
+  not_waiting: {
+    status: 409,
+    retriable: false,
+    meaning: 'The message does not wait for a time: it is due, or never had to wait, or was cancelled.',
+  },
+  too_many_due: {
+    status: 429,
+    retriable: true,
+    meaning: 'As many messages wait for their time, or are kept as cancelled, as may be: nothing was changed.',
+  },
   overloaded: { status: 429, retriable: true, meaning: 'No room for more request bytes in flight.' },
   queue_full: {
     status: 429,

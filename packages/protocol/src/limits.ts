@@ -40,6 +40,14 @@ export const limits = {
   positionsMax: 65_536,
   /** Nesting of arrays and objects in a body. */
   jsonDepthMax: 1000,
+  /** How far ahead the time of a due message may lie: 366 days. */
+  dueDelayMsMax: 366 * 24 * 3600 * 1000,
+  /** Messages that wait for their time, in all queues together. */
+  dueMessagesMax: 1_000_000,
+  /** Cancelled messages that are still kept, in all queues together. */
+  cancelledMessagesMax: 1_000_000,
+  duePageDefault: 100,
+  duePageMax: 1000,
   /** Request bytes in flight before a request has to wait, and then is refused with `overloaded`. */
   admissionBytes: 256 * 1024 * 1024,
   admissionWaitMs: 15_000,

@@ -2,6 +2,7 @@ export { hashAckItems, type ScannedAck, scanAckBody } from './ack-items.ts';
 export { BlockReader, recordBytes } from './block-reader.ts';
 export {
   block,
+  blockFlag,
   entryHeader,
   readU64,
   recordFlag,
@@ -23,6 +24,7 @@ export {
   writeCursor,
   writeDeadLetter,
   writeDeadLetterRemoved,
+  writeDueChanged,
   writeGenesis,
   writeLogStart,
   writePartition,

@@ -21,7 +21,8 @@ import {
   type SubscriptionRecord,
   type TraceRecord,
 } from '../core/mod.ts';
-import { block, readU64, recordFlag, recordHeaderBytes, recordType, relocated, writeU64 } from './format.ts';
+import { BlockReader } from './block-reader.ts';
+import { block, blockFlag, readU64, recordFlag, recordHeaderBytes, recordType, relocated, writeU64 } from './format.ts';
 import type { Hasher } from './hasher.ts';
 
 /** The part of a log draft the writer needs; see ports/log.ts. */
@@ -90,6 +91,19 @@ export function writePartitionPaused(space: RecordSpace, record: PartitionPaused
 
 export function writeSegmentReclaimed(space: RecordSpace, range: LogRange): void {
   writeJson(space, recordType.segmentReclaimed, range);
+}
+
+const dueChangedBytes = recordHeaderBytes + 3 * 8;
+
+/** Layout: header | u64 pid | u64 offset | u64 dueUs, 0 = cancelled. */
+export function writeDueChanged(space: RecordSpace, pid: number, offset: number, dueUs: number): void {
+  space.require(dueChangedBytes);
+  const { view, position: p } = space;
+  header(view, p, dueChangedBytes, recordType.dueChanged, 0);
+  writeU64(view, p + 8, pid);
+  writeU64(view, p + 16, offset);
+  writeU64(view, p + 24, dueUs);
+  space.position = p + dueChangedBytes;
 }
 
 const logStartBytes = recordHeaderBytes + 5 * 8;
@@ -316,18 +330,22 @@ export function writeBlock(
   hasher: Hasher,
 ): void {
   const { bytes: source, slices, hashes } = items;
+  const due = items.due ?? null;
+  let dueCount = 0;
   let dataBytes = 0;
   for (let i = from; i < from + count; i++) {
     const s = numbers[i] * pushSlice.stride;
     const idStart = slices[s + pushSlice.idStart];
     dataBytes += 1 + slices[s + pushSlice.payloadEnd] - slices[s + pushSlice.payloadStart];
     if (idStart >= 0) dataBytes += 2 + slices[s + pushSlice.idEnd] - idStart;
+    if (due !== null && due[numbers[i]] > 0) dueCount++;
   }
+  dataBytes += dueCount * 8;
   const length = block.headerBytes + count * block.rowBytes + dataBytes;
   space.require(length);
   const { bytes: target, view } = space;
   const start = space.position;
-  header(view, start, length, recordType.block, 0);
+  header(view, start, length, recordType.block, dueCount > 0 ? blockFlag.hasDue : 0);
   writeU64(view, start + block.pidAt, pid);
   writeU64(view, start + block.firstOffsetAt, firstOffset);
   writeU64(view, start + block.stampAt, stampUs);
@@ -340,6 +358,7 @@ export function writeBlock(
     const number = numbers[i];
     const s = number * pushSlice.stride;
     const idStart = slices[s + pushSlice.idStart];
+    const dataStart = p;
     if (idStart >= 0) {
       target[p++] = baseFlags | recordFlag.transactionId;
       const idEnd = slices[s + pushSlice.idEnd];
@@ -357,6 +376,11 @@ export function writeBlock(
       target[p++] = baseFlags;
       view.setUint32(row + 4, 0, true);
       view.setUint32(row + 8, 0, true);
+    }
+    if (due !== null && due[number] > 0) {
+      target[dataStart] |= recordFlag.dueAt;
+      writeU64(view, p, due[number]);
+      p += 8;
     }
     const payloadStart = slices[s + pushSlice.payloadStart];
     const payloadEnd = slices[s + pushSlice.payloadEnd];
@@ -428,6 +452,8 @@ export function readRecords(
     if (length < recordHeaderBytes || at + length > to) throw new Error(`record of ${length} bytes leaves its entry`);
     switch (type) {
       case recordType.block:
+        // Before the block: whoever hears of it already knows what of it has to wait.
+        if ((view.getUint16(at + 6, true) & blockFlag.hasDue) !== 0) readDue(bytes, view, at, handlers);
         handlers.block(
           readU64(view, at + block.pidAt),
           readU64(view, at + block.firstOffsetAt),
@@ -452,6 +478,9 @@ export function readRecords(
           at + partitionFixedBytes,
           at + length,
         );
+        break;
+      case recordType.dueChanged:
+        handlers.dueChanged(readU64(view, at + 8), readU64(view, at + 16), readU64(view, at + 24));
         break;
       case recordType.logStart:
         handlers.logStart(readLogStart(view, at));
@@ -487,6 +516,16 @@ export function readRecords(
     count++;
   }
   return count;
+}
+
+const dueReader = new BlockReader();
+
+function readDue(bytes: Uint8Array, view: DataView, at: number, handlers: RecordHandlers): void {
+  const reader = dueReader.open(bytes, view, at);
+  for (let index = 0; index < reader.count; index++) {
+    const { dueUs } = reader.select(index);
+    if (dueUs > 0) handlers.dueRecord(reader.pid, reader.firstOffset + index, dueUs, reader.stampUs);
+  }
 }
 
 function readJson(type: number, bytes: Uint8Array, from: number, to: number, handlers: RecordHandlers): void {

@@ -121,6 +121,11 @@ function planTarget(
   // What was removed under the lease is found by its id alone.
   span.from = Math.max(record.committed + 1, partitions.logStart[lane]);
   span.to = record.leaseStamp !== 0 ? record.leaseEnd : partitions.nextOffset[lane] - 1;
+  const { due } = context.state;
+  // What was not due was not delivered: nobody can have done it.
+  if (due.size > 0 && record.leaseStamp === 0) {
+    span.to = Math.min(span.to, due.firstWaiting(pid, span.from, context.nowUs, 0) - 1);
+  }
   const offsets = noOffsets(numbers.count);
   if (!resolve(context, items, numbers, span, offsets)) return 'needs-load';
   plan.settle(context, items, numbers, queue, subscription, span.to, offsets, outcome);

@@ -9,6 +9,7 @@ import { assert } from './assert.ts';
 import { rowsAtFirst } from './columns.ts';
 import { CursorTable, cursorBit } from './cursor-table.ts';
 import { DeadLetters } from './dead-letters.ts';
+import { DueTable } from './due-table.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { PartitionTable } from './partition-table.ts';
 import { Queue, Subscription } from './queue.ts';
@@ -57,6 +58,8 @@ export interface StateObserver {
   subscriptionResumed(subscription: Subscription): void;
   /** The partition was paused, or goes on. */
   pauseChanged(lane: number): void;
+  /** A record of it that waits for its time has another one, or was cancelled. */
+  dueChanged(lane: number): void;
 }
 
 /** Cursor rows that are looked at in the time that it takes to give back one partition. */
@@ -76,6 +79,8 @@ export class BrokerState implements RecordHandlers {
   /** Parts of the log that were given up. */
   readonly reclaimed = new ReclaimedRanges();
   readonly traces = new Traces();
+  /** Records that wait for their time, and cancelled ones. */
+  readonly due = new DueTable();
   nextPid = 1;
   nextQueueNumber = 1;
   nextSubscriptionNumber = 1;
@@ -173,9 +178,14 @@ export class BrokerState implements RecordHandlers {
     this.#mix(queue.laneCount);
   }
 
-  /** True while rows of deleted queues and groups are still to be given back. */
+  /** True while rows of deleted queues and groups, and of records whose time has come, are still to be given back. */
   get hasGarbage(): boolean {
-    return this.#deleted.length > 0 || this.#sweepAt >= 0 || this.deadLetters.hasGarbage;
+    return (
+      this.#deleted.length > 0 ||
+      this.#sweepAt >= 0 ||
+      this.deadLetters.hasGarbage ||
+      this.due.hasGarbage(this.lastStampUs)
+    );
   }
 
   /**
@@ -186,6 +196,7 @@ export class BrokerState implements RecordHandlers {
   collectGarbage(max: number): void {
     if (this.#sweepAt >= 0) this.#sweep(max * sweptRowsPerPartition);
     this.deadLetters.collectGarbage(max);
+    this.due.collectGarbage(this.lastStampUs, max);
     let left = max;
     for (let queue = this.#deleted[0]; queue !== undefined && left > 0; queue = this.#deleted[0]) {
       while (queue.laneCount > 0 && left-- > 0) this.#removeLane(queue.lanes[--queue.laneCount]);
@@ -233,6 +244,7 @@ export class BrokerState implements RecordHandlers {
       row = next;
     }
     this.observer?.partitionRemoved(lane);
+    if (this.due.size > 0) this.due.forgetBelow(this.partitions.pid[lane], Number.POSITIVE_INFINITY);
     if (this.pausedPartitions.size > 0) this.pausedPartitions.delete(this.partitions.pid[lane]);
     this.partitions.remove(lane);
   }
@@ -444,6 +456,7 @@ export class BrokerState implements RecordHandlers {
       subscription.placedPending -= missed;
       subscription.missed += missed;
     }
+    if (this.due.size > 0) this.due.forgetBelow(pid, logStart);
     this.#mix(logStart);
     this.#mix(queue.retainedRecords);
     this.observer?.logStartMoved(queue, lane);
@@ -511,6 +524,24 @@ export class BrokerState implements RecordHandlers {
     queue.deadLetterCount--;
     this.#mix(row.offset);
     this.#mix(this.deadLetters.count);
+  }
+
+  dueRecord(pid: number, offset: number, dueUs: number, stampUs: number): void {
+    assert(dueUs > stampUs, 'a record waits for a time after its own');
+    this.due.add(pid, offset, dueUs, stampUs, this.lastStampUs);
+    this.#mix(offset);
+    this.#mix(dueUs);
+  }
+
+  dueChanged(pid: number, offset: number, dueUs: number): void {
+    const lane = this.laneOf(pid);
+    const row = this.due.find(pid, offset);
+    assert(lane >= 0 && row >= 0 && !this.due.isCancelled(row), 'only a record that waits gets another time');
+    if (dueUs > 0) this.due.move(row, dueUs);
+    else this.due.cancel(row);
+    this.#mix(offset);
+    this.#mix(dueUs);
+    this.observer?.dueChanged(lane);
   }
 
   /** A cursor row whose position is not known yet. Not a change of state by itself: it means the same as no row. */

@@ -15,6 +15,7 @@ export {
   nameRefusal,
   needsLoad,
 } from './decision.ts';
+export { type DueChange, decideDueChange, type RecordName } from './due.ts';
 export { Expiry } from './expiry.ts';
 export { laneName } from './file-dead-letter.ts';
 export {

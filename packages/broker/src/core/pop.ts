@@ -220,7 +220,8 @@ function popPartition(
         !subscription.isPaused &&
         schedule.isReady(row) &&
         claims.runs.length === 0 &&
-        claims.missing.length === 0
+        claims.missing.length === 0 &&
+        !claims.unfinished
       ) {
         if (!schedule.hasRoom(subscription, !command.commitOnDelivery, context.nowUs)) {
           claims.isLimited = true;
@@ -243,7 +244,7 @@ function popPartition(
       autopilot: null,
     },
     missing: claims.missing,
-    unfinished: false,
+    unfinished: claims.unfinished,
     isLimited: claims.isLimited,
     subscription,
   };
@@ -301,6 +302,7 @@ function claimReady(
       return;
     }
     claim(context, command, subscription, row, claims);
+    if (claims.unfinished) return;
   }
 }
 
@@ -360,7 +362,7 @@ function claim(
   if (queue.perSecondMax > 0) run.max = Math.min(run.max, rateAllowance(subscription, nowUs));
   if (onlyNewest) findNewest(context, queue, lane, last);
   else collect(context, queue, lane, last, claims);
-  const { pieces, next, count, missingAt } = run;
+  const { pieces, next, end, count, missingAt } = run;
   // Expired records are passed at once, also when what comes next has to be read: it is then all that is needed.
   if (missingAt >= 0 && run.expiredThrough < 0) {
     const wanted = onlyNewest ? last - missingAt + 1 : run.max;
@@ -376,12 +378,13 @@ function claim(
       journal.cursor(record);
     } else if (run.heldUntilUs > 0) schedule.hold(row, run.heldUntilUs);
     else schedule.giveBack(row);
-    const isFull = missingAt < 0 && run.heldUntilUs === 0 && next <= last;
+    if (run.skipped >= cancelledSkippedMax) claims.unfinished = true;
+    const isFull = missingAt < 0 && run.heldUntilUs === 0 && run.skipped === 0 && next <= last;
     if (claims.runs.length > 0 && isFull) claims.budget = 0;
     return;
   }
   // A conflated delivery is one of its newest record, others one of their first.
-  const firstDelivered = onlyNewest && queue.deliveriesMax > 0 ? next - 1 : record.committed + 1;
+  const firstDelivered = onlyNewest && queue.deliveriesMax > 0 ? end - 1 : record.committed + 1;
   if (
     queue.deliveriesMax > 0 &&
     record.attemptOffset === firstDelivered &&
@@ -392,8 +395,8 @@ function claim(
   }
   let attempt = 1;
   if (command.commitOnDelivery) {
-    record.consumed = next - 1 - seeded;
-    record.committed = next - 1;
+    record.consumed = end - 1 - seeded;
+    record.committed = end - 1;
     record.leaseStamp = 0;
     record.retryCount = 0;
     record.attemptCount = 0;
@@ -404,7 +407,7 @@ function claim(
     attempt = record.attemptOffset === firstDelivered ? record.attemptCount + 1 : 1;
     record.consumed = record.committed - seeded;
     record.leaseStamp = nowUs;
-    record.leaseEnd = next - 1;
+    record.leaseEnd = end - 1;
     record.expiresAtUs = nowUs + leaseUs(command, queue);
     record.conflated = onlyNewest;
     record.attemptOffset = firstDelivered;
@@ -470,27 +473,36 @@ function giveUp(
 /** What of a partition may be delivered now. One object, for one claim after the other. */
 const run = {
   pieces: [] as DeliveredPiece[],
-  /** Offset behind the last record. */
+  /** Offset that is looked at next. */
   next: 0,
+  /** Offset behind the last record that is delivered. */
+  end: 0,
   count: 0,
   /** Most records to deliver. */
   max: 0,
-  /** Records up to here have expired. */
+  /** Records up to here have expired, or were cancelled. */
   expiredThrough: -1,
   /** Offset whose block has to be read first; −1 = none. */
   missingAt: -1,
   /** When the first record that is held back may be delivered; 0 = none was met. */
   heldUntilUs: 0,
+  /** Cancelled records that were passed over. */
+  skipped: 0,
 };
+
+/** Cancelled records that one claim passes; what comes behind them is for a later turn. */
+const cancelledSkippedMax = 10_000;
 
 function beginRun(next: number, max: number): void {
   run.pieces = [];
   run.max = max;
   run.next = next;
+  run.end = next;
   run.count = 0;
   run.expiredThrough = -1;
   run.missingAt = -1;
   run.heldUntilUs = 0;
+  run.skipped = 0;
 }
 
 /** Collects records from `run.next` on, until the budget is used up or one must not or cannot be delivered. */
@@ -499,7 +511,10 @@ function collect(context: DecisionContext, queue: Queue, lane: number, last: num
   const pid = state.partitions.pid[lane];
   const expiredBeforeUs = queue.lifetimeUs > 0 ? nowUs - queue.lifetimeUs : 0;
   const visibleUntilUs = queue.delayUs > 0 ? nowUs - queue.delayUs : Number.POSITIVE_INFINITY;
+  const { due } = state;
   while (run.next <= last && run.count < run.max) {
+    const bound = due.size === 0 ? Number.POSITIVE_INFINITY : passCancelled(context, pid, last, expiredBeforeUs);
+    if (bound <= run.next || run.next > last || run.skipped >= cancelledSkippedMax) return;
     const view = blocks.open(lane, pid, run.next);
     if (view === undefined) {
       // What is there already is delivered without waiting for more.
@@ -516,13 +531,40 @@ function collect(context: DecisionContext, queue: Queue, lane: number, last: num
       return;
     }
     const from = run.next - view.firstOffset;
-    const wanted = Math.min(view.count, from + run.max - run.count);
+    const untilDue = Math.min(view.count, bound - view.firstOffset);
+    const wanted = Math.min(untilDue, from + run.max - run.count);
     const to = withinBytes(view, from, wanted, claims, run.count === 0 && claims.runs.length === 0);
     if (to <= from) return;
     run.pieces.push({ bytes: view.bytes, view: view.view, at: view.at, fromIndex: from, toIndex: to });
     run.count += to - from;
     run.next = view.firstOffset + to;
-    if (to < view.count) return;
+    run.end = run.next;
+    if (to < untilDue) return;
+  }
+}
+
+/**
+ * Moves `run.next` over cancelled records. Returns the offset of the first one behind it that is cancelled or has to wait;
+ * `run.next` itself when that one has to wait.
+ */
+function passCancelled(context: DecisionContext, pid: number, last: number, expiredBeforeUs: number): number {
+  const { state, nowUs } = context;
+  const { due } = state;
+  let from = run.next;
+  for (;;) {
+    const row = due.next(pid, from);
+    if (row < 0) return Number.POSITIVE_INFINITY;
+    const offset = due.offsetOf(row);
+    if (due.isCancelled(row)) {
+      if (offset > run.next) return offset;
+      run.next = offset + 1;
+      if (run.pieces.length === 0) run.expiredThrough = offset;
+      if (++run.skipped >= cancelledSkippedMax || offset >= last) return run.next + 1;
+    } else if (due.isWaiting(row, nowUs) && due.stampOf(row) >= expiredBeforeUs) {
+      if (offset === run.next) run.heldUntilUs = due.dueUsOf(row);
+      return offset;
+    }
+    from = offset + 1;
   }
 }
 
@@ -530,8 +572,20 @@ function collect(context: DecisionContext, queue: Queue, lane: number, last: num
 function findNewest(context: DecisionContext, queue: Queue, lane: number, last: number): void {
   const { blocks, nowUs, state } = context;
   const pid = state.partitions.pid[lane];
+  const expiredBeforeUs = queue.lifetimeUs > 0 ? nowUs - queue.lifetimeUs : 0;
+  const { due } = state;
+  let newest = last;
+  if (due.size > 0) {
+    passCancelled(context, pid, last, expiredBeforeUs);
+    if (run.skipped >= cancelledSkippedMax) return;
+    newest = Math.min(last, due.firstWaiting(pid, run.next, nowUs, expiredBeforeUs) - 1);
+  }
   const from = run.next;
-  for (let at = last; at >= from; ) {
+  for (let at = newest; at >= from; ) {
+    if (due.size > 0) {
+      at = due.lastKept(pid, from, at);
+      if (at < from) return;
+    }
     const view = blocks.open(lane, pid, at);
     if (view === undefined) {
       run.missingAt = at;
@@ -548,11 +602,12 @@ function findNewest(context: DecisionContext, queue: Queue, lane: number, last: 
         bytes: view.bytes,
         view: view.view,
         at: view.at,
-        fromIndex: view.count - 1,
-        toIndex: view.count,
+        fromIndex: at - view.firstOffset,
+        toIndex: at - view.firstOffset + 1,
       });
       run.count = 1;
       run.next = at + 1;
+      run.end = at + 1;
       return;
     }
     run.heldUntilUs = view.stampUs + queue.delayUs;

@@ -195,6 +195,10 @@ export interface RecordHandlers {
   segmentReclaimed(range: LogRange): void;
   trace(record: TraceRecord): void;
   deadLetterRemoved(record: DeadLetterRemovedRecord): void;
+  /** A record of the block that follows has to wait for a time. */
+  dueRecord(pid: number, offset: number, dueUs: number, stampUs: number): void;
+  /** A record that waits has another time from now on; `dueUs` 0 = it was cancelled. */
+  dueChanged(pid: number, offset: number, dueUs: number): void;
 }
 
 /**
@@ -236,4 +240,5 @@ export interface Journal {
   segmentReclaimed(range: LogRange): void;
   trace(record: TraceRecord): void;
   deadLetterRemoved(record: DeadLetterRemovedRecord): void;
+  dueChanged(pid: number, offset: number, dueUs: number): void;
 }

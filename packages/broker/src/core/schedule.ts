@@ -6,7 +6,7 @@
  *   idle ──append──▶ ready ──claim──▶ leased ──ack, expiry──▶ ready or idle
  *                     ▲ │                 │
  *                     │ └─block not in memory─▶ loading ──loaded──▶ ready
- *                     ├──hold ends── held ◀──failed with retry delay, delayedProcessing, windowBuffer
+ *                     ├──hold ends── held ◀──failed with retry delay, delayedProcessing, windowBuffer, next record not due
  *                     └──resumed──── paused ◀──its partition was paused
  *
  * The pause of a whole queue or group changes no condition: its rows go on being filed, and nobody takes them.
@@ -338,6 +338,10 @@ export class Schedule implements StateObserver {
       if (untilUs > this.nowUs) condition = readiness.held;
       else untilUs = 0;
     }
+    if (condition === readiness.ready && this.#state.due.size > 0) {
+      untilUs = this.#dueAt(subscription, lane, wanted, placed);
+      if (untilUs > 0) condition = readiness.held;
+    }
     const { pausedPartitions } = this.#state;
     if (condition === readiness.ready && pausedPartitions.size > 0 && pausedPartitions.has(partitions.pid[lane])) {
       condition = readiness.paused;
@@ -377,6 +381,18 @@ export class Schedule implements StateObserver {
       if (stampUs > 0) untilUs = Math.max(untilUs, stampUs + queue.delayUs);
     }
     return untilUs;
+  }
+
+  /** Until when the record at `offset`, the group's next one, waits for its time; 0 = it does not, or is not known. */
+  #dueAt(subscription: Subscription, lane: number, offset: number, placed: boolean): number {
+    // Where such a group begins is found by its claim, which then places it.
+    if (!placed && !(subscription.registered && subscription.mode === 'all')) return 0;
+    const { due } = this.#state;
+    const row = due.find(this.#partitions.pid[lane], offset);
+    if (row < 0 || !due.isWaiting(row, this.nowUs)) return 0;
+    const { lifetimeUs } = subscription.queue;
+    const untilUs = lifetimeUs > 0 ? Math.min(due.dueUsOf(row), due.stampOf(row) + lifetimeUs + 1) : due.dueUsOf(row);
+    return untilUs > this.nowUs ? untilUs : 0;
   }
 
   /** Lets deadlines up to `nowUs` pass; at most `max` of them. True when more are due. */
@@ -467,6 +483,10 @@ export class Schedule implements StateObserver {
     for (let row = this.#partitions.firstCursor[lane]; row >= 0; row = this.#cursors.nextOfLane[row]) {
       if (this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
     }
+  }
+
+  dueChanged(lane: number): void {
+    this.pauseChanged(lane);
   }
 
   cursorAdded(_row: number): void {

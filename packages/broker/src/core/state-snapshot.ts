@@ -19,6 +19,8 @@
  *   kept-since      rows, of partitions that lost records and hold some: f64 pid | f64 stamp of the first append kept
  *   reclaimed       JSON array of {base, end}: ranges of the log that were given up, ascending
  *   traces          JSON array of trace records, oldest first
+ *   due             rows, of kept records that wait or were cancelled, by (pid, offset): f64 pid, offset, stampUs
+ *                   | f64 dueUs, 0 = cancelled
  */
 import { assert } from './assert.ts';
 import { BrokerState } from './broker-state.ts';
@@ -49,6 +51,7 @@ const jsonPieceCharacters = 1024 * 1024;
 const claimFollows = 128;
 const partitionFixedBytes = 4 + 6 * 8 + 4 + 2;
 const cursorFixedBytes = 8 + 4 + 1 + 3 * 8 + 4 + 8 + 4;
+const dueRowBytes = 4 * 8;
 const claimBytes = 3 * 8 + 1 + 4 + 8 + 4 + 8;
 
 const textEncoder = new TextEncoder();
@@ -93,6 +96,31 @@ export function* saveState(state: BrokerState): Generator<StatePiece> {
   yield* keptSincePieces(state, queues);
   yield* jsonPieces('reclaimed', state.reclaimed.all());
   yield* jsonPieces('traces', state.traces.all());
+  yield* duePieces(state);
+}
+
+/** Records whose time has come wait no more, whether or not their rows were given back. */
+function* duePieces(state: BrokerState): Generator<StatePiece> {
+  const { due, partitions } = state;
+  const bytes = new Uint8Array(pieceBytes - (pieceBytes % dueRowBytes));
+  const view = new DataView(bytes.buffer);
+  let p = 0;
+  for (const row of due.all()) {
+    const pid = due.pidOf(row);
+    const lane = state.laneOf(pid);
+    if (lane < 0 || due.offsetOf(row) < partitions.logStart[lane]) continue;
+    if (!due.isCancelled(row) && !due.isWaiting(row, state.lastStampUs)) continue;
+    if (p === bytes.length) {
+      yield { name: 'due', bytes };
+      p = 0;
+    }
+    view.setFloat64(p, pid, true);
+    view.setFloat64(p + 8, due.offsetOf(row), true);
+    view.setFloat64(p + 16, due.stampOf(row), true);
+    view.setFloat64(p + 24, due.isCancelled(row) ? 0 : due.dueUsOf(row), true);
+    p += dueRowBytes;
+  }
+  if (p > 0) yield { name: 'due', bytes: bytes.subarray(0, p) };
 }
 
 /** Paused partitions; those of deleted queues mean nothing. */
@@ -263,6 +291,9 @@ export class StateLoader {
       case 'kept-since':
         this.#keptSince(piece.bytes);
         break;
+      case 'due':
+        this.#due(piece.bytes);
+        break;
       case 'reclaimed':
         for (const range of JSON.parse(textDecoder.decode(piece.bytes)) as LogRange[]) this.state.reclaimed.add(range);
         break;
@@ -349,6 +380,19 @@ export class StateLoader {
       const lane = partitions.findPid(view.getFloat64(p, true));
       assert(lane >= 0, 'a partition that lost records is known');
       partitions.keptSinceUs[lane] = view.getFloat64(p + 8, true);
+    }
+  }
+
+  #due(bytes: Uint8Array): void {
+    const { due, partitions } = this.state;
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    for (let p = 0; p < bytes.length; p += dueRowBytes) {
+      const pid = view.getFloat64(p, true);
+      const offset = view.getFloat64(p + 8, true);
+      const dueUs = view.getFloat64(p + 24, true);
+      assert(partitions.findPid(pid) >= 0, 'a record that waits is in a known partition');
+      due.add(pid, offset, dueUs, view.getFloat64(p + 16, true), 0);
+      if (dueUs === 0) due.cancel(due.find(pid, offset));
     }
   }
 

@@ -51,6 +51,8 @@ export const engineMetrics: Readonly<Record<string, MetricFacts>> = {
   subscriptions: { kind: 'gauge', meaning: 'Registered groups, one per queue and group.' },
   leases: { kind: 'gauge', meaning: 'Partitions leased.' },
   deadLetters: { kind: 'gauge', meaning: 'Dead letters.' },
+  dueMessages: { kind: 'gauge', meaning: 'Messages that wait for their time.' },
+  cancelledMessages: { kind: 'gauge', meaning: 'Cancelled messages that are still kept.' },
   diskFull: { kind: 'gauge', meaning: '1 while the disk is over its watermark and pushes are refused.' },
   parkedPops: { kind: 'gauge', meaning: 'Pops that wait for messages.' },
   parkedFetches: { kind: 'gauge', meaning: 'Fetches that wait for records.' },

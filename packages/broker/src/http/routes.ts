@@ -19,6 +19,7 @@ import {
   showRedrive,
 } from './dead-letter-changes.ts';
 import { listDeadLetters } from './dead-letter-route.ts';
+import { cancelDue, listDue, moveDue } from './due-routes.ts';
 import { type BrokerRequest, Exchange } from './exchange.ts';
 import { ChangedExchange, FetchExchange, FetchOffsetsExchange } from './fetch-route.ts';
 import {
@@ -194,6 +195,11 @@ const routes: readonly Route[] = [
   route('GET', '/api/v1/dlq/redrive', (call) => listRedrives(exchangeOf(call))),
   route('GET', '/api/v1/dlq/redrive/*', (call) => showRedrive(exchangeOf(call), call.names[0])),
   route('DELETE', '/api/v1/dlq/redrive/*', (call) => cancelRedrive(exchangeOf(call), call.names[0])),
+  route('GET', '/api/v1/due', (call) => listDue(exchangeOf(call), call.query)),
+  ...['/api/v1/due/*', '/api/v1/due/*/*', '/api/v1/due/queues/*/partitions/*/*'].flatMap((path) => [
+    route('POST', path, moveDue),
+    route('DELETE', path, cancelDue),
+  ]),
   route('GET', '/health', (call) => answerHealth(exchangeOf(call))),
   route('GET', '/metrics', (call) => answerMetrics(exchangeOf(call))),
   route('GET', '/metrics/prometheus', (call) => answerPrometheus(exchangeOf(call))),

@@ -9,6 +9,7 @@ import {
   writeCursor,
   writeDeadLetter,
   writeDeadLetterRemoved,
+  writeDueChanged,
   writeGenesis,
   writeLogStart,
   writePartition,
@@ -182,6 +183,12 @@ export class DraftJournal implements Journal {
   deadLetterRemoved(record: DeadLetterRemovedRecord): void {
     const address = this.#begin();
     writeDeadLetterRemoved(this.#draft, record);
+    this.#apply(address);
+  }
+
+  dueChanged(pid: number, offset: number, dueUs: number): void {
+    const address = this.#begin();
+    writeDueChanged(this.#draft, pid, offset, dueUs);
     this.#apply(address);
   }
 }

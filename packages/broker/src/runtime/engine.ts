@@ -19,6 +19,7 @@ import type {
 } from '../core/mod.ts';
 import type { Views } from './browse-views.ts';
 import type { DeadLetterChanges } from './dead-letter-changes.ts';
+import type { DueEngine } from './due-engine.ts';
 import type { GroupEngine } from './group-engine.ts';
 import type { OffsetReader } from './read-requests.ts';
 import type { ConfiguredQueue, DeadLetterPage, PartitionPage, QueueDetail } from './views.ts';
@@ -91,6 +92,8 @@ export interface Engine {
     reply: Reply<DeadLetterPage>,
   ): void;
   readonly groups: GroupEngine;
+  /** Messages that wait for their time. */
+  readonly due: DueEngine;
   /** Reads by offset. */
   readonly reads: OffsetReader;
   /** Replay, delete, purge and redrive of dead letters. */

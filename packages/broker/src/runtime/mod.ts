@@ -19,6 +19,15 @@ export type {
 } from './browse-views.ts';
 export type { DeadLetterAddress, DeadLetterChanges } from './dead-letter-changes.ts';
 export type {
+  ChangedDue,
+  DueChangeRequest,
+  DueEngine,
+  DueFilter,
+  DueMessage,
+  DuePage,
+  DuePlace,
+} from './due-engine.ts';
+export type {
   ConfigureRequest,
   DeleteQueueOutcome,
   Engine,

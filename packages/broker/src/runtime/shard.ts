@@ -36,6 +36,7 @@ import type { Clock, PayloadCipher, Scheduler } from '../ports/mod.ts';
 import { DeadLetterChanges } from './dead-letter-changes.ts';
 import { findDeadLetters, readDeadLetters } from './dead-letter-reader.ts';
 import { DraftJournal } from './draft-journal.ts';
+import { DueOperations } from './due-operations.ts';
 import { encryptItems } from './encrypt-items.ts';
 import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopRequest, Reply } from './engine.ts';
 import type { GroupHost } from './group-host.ts';
@@ -114,6 +115,7 @@ interface Counters {
 export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadLetterHost {
   readonly scheduler: Scheduler;
   readonly groups = new GroupOperations(this);
+  readonly due = new DueOperations(this);
   readonly #host: ShardHost;
   readonly #options: ShardOptions;
   readonly #pushDecider = new PushDecider();
@@ -434,6 +436,8 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
       subscriptions: state.subscriptions.size,
       leases: this.#schedule.leasedCount,
       deadLetters: state.deadLetters.count,
+      dueMessages: state.due.waiting,
+      cancelledMessages: state.due.cancelled,
       diskFull: this.#host.isDiskFull() ? 1 : 0,
       parkedPops: this.waiters.count,
       parkedFetches: this.reads.waiters.count,

@@ -8,6 +8,7 @@ import type {
   ConfigureRequest,
   DeadLetterChanges,
   DeadLetterPage,
+  DueEngine,
   Engine,
   FetchReply,
   FetchRequest,
@@ -108,6 +109,11 @@ export class SilentEngine implements Engine {
     throw new Error('the silent engine knows no groups');
   }
 
+  /** Nor for messages that wait. */
+  get due(): DueEngine {
+    throw new Error('the silent engine knows no messages that wait');
+  }
+
   readonly reads: OffsetReader = {
     fetch: (request, reply) => {
       this.#arrive({ route: 'fetch', request, reply });
@@ -150,6 +156,7 @@ export function queued(count: number): PushOutcome {
     pids: zeros().fill(17),
     stamps: zeros().fill(1_790_000_000_000_000),
     indexes: new Uint32Array(count),
+    dues: null,
   };
 }
 

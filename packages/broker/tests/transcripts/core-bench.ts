@@ -338,6 +338,9 @@ export class CoreBench {
       partitionsDeleted: (_queue, pids) => void lines.push(`partitions ${pids.join(', ')} deleted`),
       relocatedBlock: () => undefined,
       segmentReclaimed: () => undefined,
+      dueRecord: (pid, offset) => void lines.push(`record ${pid}: ${offset} waits`),
+      dueChanged: (pid, offset, dueUs) =>
+        void lines.push(`record ${pid}: ${offset} ${dueUs > 0 ? 'moved' : 'cancelled'}`),
       queue: ({ name }) => void lines.push(`queue ${name}`),
       queueDeleted: ({ number }) => void lines.push(`queue ${number} deleted`),
       partition: (pid, _queue, _created, _hash, bytes, start, end) =>
