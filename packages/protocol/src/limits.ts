@@ -52,6 +52,8 @@ export const limits = {
   admissionBytes: 256 * 1024 * 1024,
   admissionWaitMs: 15_000,
   parkedPopsMax: 200_000,
+  /** Lists, walks and searches that run at the same moment; more are refused with `retry`. */
+  readsAtOnceMax: 16,
   /** Entries of one fetch, fetch/offsets or partitions/changed. */
   readEntriesMax: 1024,
   fetchEntryBytesDefault: 1024 * 1024,

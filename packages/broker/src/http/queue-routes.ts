@@ -57,12 +57,19 @@ export function replyWith<Outcome>(
 
 /** Puts a request for something large under supervision; false when there is no memory for its answer, and it was told so. */
 export function beginRead(exchange: Exchange): boolean {
-  const { supervisor } = exchange.services;
-  if (!supervisor.hasRoomForAnswer()) {
+  const { services } = exchange;
+  if (!services.supervisor.hasRoomForAnswer()) {
     exchange.failWithoutRoom();
     return false;
   }
-  supervisor.handedOver(exchange);
+  // What they collect is not counted before it is an answer, and a client that went away does not end it.
+  if (services.readsRunning >= limits.readsAtOnceMax) {
+    exchange.fail('retry', `${services.readsRunning} large reads are running, which is the limit`);
+    return false;
+  }
+  services.readsRunning++;
+  exchange.isLargeRead = true;
+  services.supervisor.handedOver(exchange);
   return true;
 }
 

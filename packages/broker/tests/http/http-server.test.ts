@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { limits } from '@lanemq/protocol';
 import { block, recordFlag } from '../../src/codec/mod.ts';
 import { ask, RawClient } from './raw-client.ts';
 import { nothing, queued, startServer, type TestServer } from './silent-engine.ts';
@@ -688,6 +689,27 @@ describe('time and room', () => {
     held.reply.encode(queued(1));
     held.reply.send(null);
     assert.equal((await first).status, 201);
+    await server.close();
+  });
+
+  it('runs a limited number of large reads at a time and refuses more, until one is answered', async () => {
+    const server = await startServer();
+    const list = () => ask(server.port, 'GET', '/api/v1/resources/queues');
+    const running = Array.from({ length: limits.readsAtOnceMax }, list);
+    const replies = [];
+    for (let i = 0; i < limits.readsAtOnceMax; i++) replies.push((await server.engine.next('list')).reply);
+    const refused = await list();
+    assert.deepEqual([refused.status, JSON.parse(refused.body).code], [503, 'retry']);
+    replies[0].encode({ total: 0, isWhole: true });
+    replies[0].send(null);
+    assert.equal((await Promise.race(running)).status, 200);
+    const next = list();
+    replies.push((await server.engine.next('list')).reply);
+    for (const reply of replies.slice(1)) {
+      reply.encode({ total: 0, isWhole: true });
+      reply.send(null);
+    }
+    for (const answer of await Promise.all([...running, next])) assert.equal(answer.status, 200);
     await server.close();
   });
 
