@@ -304,6 +304,7 @@ export class BrokerState implements RecordHandlers {
     const queue = this.queueByNumber.get(partitions.queueNumber[lane]) as Queue;
     const wasEmpty = firstOffset === partitions.logStart[lane];
     if (wasEmpty) queue.filledLanes++;
+    if (stampUs > queue.lastWriteUs) queue.lastWriteUs = stampUs;
     queue.retainedRecords += count;
     queue.retainedBytes += length;
     for (const subscription of queue.subscriptions) {

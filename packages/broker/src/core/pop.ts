@@ -270,6 +270,8 @@ function subscribe(context: DecisionContext, queue: Queue, command: PopCommand, 
     conflation: command.conflation,
     registered,
     createdAtUs: existing?.createdAtUs ?? nowUs,
+    // Records came between its pop and its registration: it has them to get, where it has no position yet.
+    ...(start.mode === 'new' && queue.lastWriteUs >= start.sinceUs ? { restarted: true } : {}),
   });
   return state.subscriptions.get(number) as Subscription;
 }

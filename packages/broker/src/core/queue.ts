@@ -37,6 +37,8 @@ export class Queue {
   /** Its partitions in creation order; the first `laneCount` elements. */
   lanes = new Int32Array(4);
   laneCount = 0;
+  /** Stamp of the newest append. */
+  lastWriteUs = 0;
   retainedRecords = 0;
   retainedBytes = 0;
   deadLetterCount = 0;

@@ -47,7 +47,10 @@ export interface SubscriptionRecord {
   readonly createdAtUs: number;
   /** Nothing is delivered to the group since then; 0 = it is not paused, missing = as it was. */
   readonly pausedAtUs?: number;
-  /** True when the group's positions were deleted and its registration kept: it may begin in the middle of what is there. */
+  /**
+   * True when the group may begin in the middle of what is there: its positions were deleted and its registration kept,
+   * or records came between its pop and its registration.
+   */
   readonly restarted?: boolean;
 }
 

@@ -366,6 +366,7 @@ export class StateLoader {
       partitions.lastStampUs[lane] = view.getFloat64(p + 28, true);
       partitions.retainedBytes[lane] = view.getFloat64(p + 44, true);
       queue.addLane(lane);
+      queue.lastWriteUs = Math.max(queue.lastWriteUs, partitions.lastStampUs[lane]);
       queue.retainedRecords += partitions.nextOffset[lane] - partitions.logStart[lane];
       if (partitions.nextOffset[lane] > partitions.logStart[lane]) queue.filledLanes++;
       queue.retainedBytes += partitions.retainedBytes[lane];
