@@ -391,6 +391,7 @@ describe('dead letters', { concurrency: 16 }, () => {
       { queue, max: 0 },
       { queue, from: 'x' },
       { queue, dryRun: 1 },
+      { queue, consumerGrop: 'g' },
       { queue, destination: 'x' },
     ]) {
       assert.equal((await redrive(json)).status, 400, JSON.stringify(json));

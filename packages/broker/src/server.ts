@@ -146,9 +146,18 @@ async function refuseForeignFolder(disk: NodeDisk): Promise<void> {
   if (names.some((name) => ownNames.has(name))) return;
   const foreign = names.find((name) => !name.startsWith('.') && name !== 'lost+found');
   if (foreign === undefined) return;
-  throw new Error(
-    `${disk.location} is not empty (it holds ${foreign}) and is no LaneMQ data folder: name an empty or a new one with --data`,
-  );
+  throw new ForeignFolder(disk.location, foreign);
+}
+
+class ForeignFolder extends Error {
+  readonly code = 'EFOREIGNFOLDER';
+
+  constructor(location: string, found: string) {
+    super(
+      `${location} is not empty (it holds ${found}) and is no LaneMQ data folder: name an empty or a new one with --data`,
+    );
+    this.name = 'ForeignFolder';
+  }
 }
 
 /** One of these is in every data folder, from its first start on. */

@@ -229,7 +229,22 @@ interface DestinationBody {
   readonly dryRun?: unknown;
 }
 
+const redriveFields: ReadonlySet<string> = new Set([
+  'queue',
+  'consumerGroup',
+  'error',
+  'from',
+  'to',
+  'max',
+  'perSecond',
+  'destination',
+  'dryRun',
+]);
+
 function redriveRequestOf(source: JsonObject): RedriveRequest & { dryRun: boolean } {
+  // A misspelt filter would move what nobody meant.
+  const unknown = Object.keys(source).find((name) => !redriveFields.has(name));
+  if (unknown !== undefined) throw new BadBody(`${unknown} is not a field of a redrive`);
   const { destination = null, dryRun = false }: DestinationBody = source;
   if (typeof dryRun !== 'boolean') throw new BadBody('dryRun must be true or false');
   if (destination !== null && !isObject(destination)) throw new BadBody('destination must be an object');

@@ -255,7 +255,7 @@ function refuseEncoding(call: Call): void {
 }
 
 function refuseMethod(call: Call, candidates: readonly Route[]): void {
-  const allowed = candidates.map((each) => each.method).join(', ');
+  const allowed = [...new Set(candidates.map((each) => each.method))].join(', ');
   call.response.setHeader('Allow', allowed);
   exchangeOf(call).fail('method_not_allowed', `${call.request.method} is not a method of this path; ${allowed} is`);
 }

@@ -97,6 +97,7 @@ describe('the lanemq process', () => {
       const refused = lanemq('serve', '--port', '0', '--data', other);
       assert.equal(refused.code, 1);
       assert.match(refused.err, /is not empty \(it holds thesis\.txt\) and is no LaneMQ data folder: name an empty/);
+      assert.ok(!refused.err.includes('\n    at '), 'a message for people, no stack');
       assert.deepEqual(await readdir(other), ['thesis.txt']);
     } finally {
       await rm(other, { recursive: true });
