@@ -7,7 +7,7 @@ import { unresolved } from './ack-resolve.ts';
 import type { ItemNumbers } from './ack-targets.ts';
 import { type AckItems, ackStatus } from './commands.ts';
 import type { DecisionContext } from './decision.ts';
-import { fileDeadLetter, laneName } from './file-dead-letter.ts';
+import { fileDeadLetter } from './file-dead-letter.ts';
 import { type AckOutcome, ackError } from './outcomes.ts';
 import type { Queue, Subscription } from './queue.ts';
 import { CursorRecord } from './records.ts';
@@ -89,19 +89,19 @@ export class Settlement {
     this.#changes = false;
     this.#retriesBefore = this.record.retryCount;
     const before = this.record.committed;
-    const signal = this.#read(items, offsets, before, end);
-    this.#named = signal === Number.POSITIVE_INFINITY ? null : this.#name(items, offsets, before, end);
+    const signal = this.#read(offsets, before, end);
+    this.#named = signal === Number.POSITIVE_INFINITY ? null : this.#name(offsets, before, end);
     this.#move(signal);
-    this.#answer(items, offsets, before);
+    this.#answer(offsets, before);
   }
 
   /** Sorts the items: below the cursor, unresolved, or within the span. Returns the lowest offset that did not complete. */
-  #read(items: AckItems, offsets: Float64Array, committed: number, end: number): number {
+  #read(offsets: Float64Array, committed: number, end: number): number {
     let signal = Number.POSITIVE_INFINITY;
     for (let i = 0; i < this.#count; i++) {
       const item = this.#order[this.#begin + i];
       const offset = offsets[i];
-      const status = items.statuses[item];
+      const status = this.#items.statuses[item];
       if (offset === unresolved || offset > end) this.#outcome.errors[item] = ackError.stale;
       else if (offset <= committed) {
         if (status === ackStatus.completed) this.#outcome.noop[item] = 1;
@@ -113,14 +113,14 @@ export class Settlement {
   }
 
   /** Files the results by offset. */
-  #name(items: AckItems, offsets: Float64Array, committed: number, end: number): Map<number, Named> {
+  #name(offsets: Float64Array, committed: number, end: number): Map<number, Named> {
     const byOffset = new Map<number, Named>();
     for (let i = 0; i < this.#count; i++) {
       const item = this.#order[this.#begin + i];
       const offset = offsets[i];
       if (offset <= committed || offset > end) continue;
-      const status = items.statuses[item];
-      const error = items.errors[item] ?? null;
+      const status = this.#items.statuses[item];
+      const error = this.#items.errors[item] ?? null;
       const named = byOffset.get(offset);
       if (named === undefined) byOffset.set(offset, { item, status, error });
       else {
@@ -256,14 +256,14 @@ export class Settlement {
     record.memoCount = Math.min(record.leaseEnd - record.memoFrom + 1, 0xffff_ffff);
   }
 
-  #answer(items: AckItems, offsets: Float64Array, before: number): void {
+  #answer(offsets: Float64Array, before: number): void {
     const released = this.record.leaseStamp === 0 ? 1 : 0;
     const filed = this.#filed === null ? null : new Set(this.#filed.map((row) => row.offset));
     for (let i = 0; i < this.#count; i++) {
       const item = this.#order[this.#begin + i];
       this.#outcome.leaseReleased[item] = released;
       if (filed === null || this.#outcome.errors[item] !== ackError.none || offsets[i] <= before) continue;
-      const status = items.statuses[item];
+      const status = this.#items.statuses[item];
       const gaveUp = status === ackStatus.failed || status === ackStatus.dlq;
       if (gaveUp && filed.has(offsets[i])) this.#outcome.deadLettered[item] = 1;
     }
@@ -276,7 +276,7 @@ export class Settlement {
     const { state } = this.#context;
     const record = this.record;
     const rows = this.#filed ?? [];
-    const partition = rows.length === 0 ? '' : laneName(state, state.partitions.findPid(record.pid));
+    const partition = rows.length === 0 ? '' : state.partitions.nameText(state.partitions.findPid(record.pid));
     rows.forEach((row, index) => {
       fileDeadLetter(state, journal, {
         stampUs: nowUs,

@@ -255,6 +255,11 @@ export class BrokerState implements RecordHandlers {
     return lane >= 0 && this.queueByNumber.has(this.partitions.queueNumber[lane]) ? lane : -1;
   }
 
+  /** True while the partition exists, under this lane, and the record at the offset was not removed. */
+  isKept(lane: number, pid: number, offset: number): boolean {
+    return this.laneOf(pid) === lane && offset >= this.partitions.logStart[lane];
+  }
+
   /** The subscription of a cursor row; undefined when it was deleted, with its queue or alone. */
   subscriptionOf(row: number): Subscription | undefined {
     return this.subscriptions.get(this.cursors.subscription[row]);
@@ -478,16 +483,26 @@ export class BrokerState implements RecordHandlers {
     this.#mix(queue.laneCount);
   }
 
-  /** Where in `queue.lanes` the partition stands: they are in the order of their pids. */
+  /** Where in `queue.lanes` the partition stands. */
   #positionOf(queue: Queue, pid: number): number {
+    const position = this.laneIndexAfter(queue, pid - 1);
+    const isThere = position < queue.laneCount && this.partitions.pid[queue.lanes[position]] === pid;
+    assert(isThere, 'a known partition is deleted');
+    return position;
+  }
+
+  /**
+   * Index in `queue.lanes` of the first partition with a pid above `pid`. Partitions stand in the order of their pids, so a
+   * walk that remembers the last pid finds its place again whatever was removed meanwhile.
+   */
+  laneIndexAfter(queue: Queue, pid: number): number {
     let low = 0;
     let high = queue.laneCount;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (this.partitions.pid[queue.lanes[middle]] < pid) low = middle + 1;
+      if (this.partitions.pid[queue.lanes[middle]] <= pid) low = middle + 1;
       else high = middle;
     }
-    assert(low < queue.laneCount && this.partitions.pid[queue.lanes[low]] === pid, 'a known partition is deleted');
     return low;
   }
 

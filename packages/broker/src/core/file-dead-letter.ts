@@ -2,13 +2,6 @@
 import type { BrokerState } from './broker-state.ts';
 import type { DeadLetterRecord, Journal } from './records.ts';
 
-const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
-
-/** The partition's name, as text. */
-export function laneName(state: BrokerState, lane: number): string {
-  return textDecoder.decode(state.partitions.nameBytes(lane));
-}
-
 /** Files a row. A group that gives a record up again, after its position was moved back, has its earlier row replaced. */
 export function fileDeadLetter(state: BrokerState, journal: Journal, row: DeadLetterRecord): void {
   for (const earlier of state.deadLetters.rowsAt(row.pid, row.offset)) {

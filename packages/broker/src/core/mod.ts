@@ -17,7 +17,6 @@ export {
 } from './decision.ts';
 export { type DueChange, decideDueChange, type RecordName } from './due.ts';
 export { Expiry } from './expiry.ts';
-export { laneName } from './file-dead-letter.ts';
 export {
   decideDeleteGroup,
   decidePauseGroup,

@@ -33,6 +33,8 @@ function mixPid(pid: number): number {
   return (Math.imul(pid >>> 0, 0x9e3779b1) ^ Math.floor(pid / 0x1_0000_0000)) >>> 0;
 }
 
+const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
 export class PartitionTable {
   pid: Float64Array;
   /** Number of the queue; −1 = the lane is free. */
@@ -129,6 +131,11 @@ export class PartitionTable {
   nameBytes(lane: number): Uint8Array {
     const at = this.#nameAt[lane];
     return this.#arena.subarray(at, at + this.#nameLength[lane]);
+  }
+
+  /** The name as text. */
+  nameText(lane: number): string {
+    return textDecoder.decode(this.nameBytes(lane));
   }
 
   /** All names; the one of a lane is [nameStart, nameEnd). Valid until the next `add` or `remove`. */

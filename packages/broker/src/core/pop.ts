@@ -10,7 +10,7 @@ import { assert } from './assert.ts';
 import type { BrokerState } from './broker-state.ts';
 import { cursorBit } from './cursor-table.ts';
 import { type DecisionContext, ensureQueue, idLookup, nameRefusal } from './decision.ts';
-import { fileDeadLetter, laneName } from './file-dead-letter.ts';
+import { fileDeadLetter } from './file-dead-letter.ts';
 import { rateAllowance, returnRate, useRate } from './group-limits.ts';
 import type { DeliveredPiece, DeliveredRun, PopOutcome, Refusal } from './outcomes.ts';
 import { defaultGroup, type Queue, type Subscription, usPerSecond } from './queue.ts';
@@ -361,7 +361,7 @@ function claim(
   // delivery charges nobody.
   const wasDelivered = record.attemptCount > 0 && record.attemptOffset === record.committed + 1;
   if (queue.deliveriesMax > 0 && wasDelivered && !command.commitOnDelivery) run.max = 1;
-  if (queue.perSecondMax > 0) run.max = Math.min(run.max, rateAllowance(subscription, nowUs));
+  run.max = Math.min(run.max, rateAllowance(subscription, nowUs));
   if (onlyNewest) findNewest(context, queue, lane, last);
   else collect(context, queue, lane, last, claims);
   const { pieces, next, end, count, missingAt } = run;
@@ -417,7 +417,7 @@ function claim(
     record.heldUntilUs = 0;
   }
   journal.cursor(record);
-  if (queue.perSecondMax > 0) useRate(subscription, count, nowUs);
+  useRate(subscription, count, nowUs);
   claims.budget -= count;
   const nameStart = partitions.nameStart(lane);
   const nameEnd = partitions.nameEnd(lane);
@@ -453,7 +453,7 @@ function giveUp(
       offset,
       error: `delivered ${record.attemptCount} times without being settled (maxDeliveries ${queue.deliveriesMax}): ${ending}`,
       retryCount: record.retryCount,
-      partition: laneName(state, lane),
+      partition: state.partitions.nameText(lane),
       idHigh: view.hashHigh(index),
       idLow: view.hashLow(index),
     });
@@ -593,7 +593,7 @@ function findNewest(context: DecisionContext, queue: Queue, lane: number, last: 
       run.missingAt = at;
       return;
     }
-    if (queue.lifetimeUs > 0 && view.stampUs < nowUs - queue.lifetimeUs) {
+    if (view.stampUs < expiredBeforeUs) {
       // All before it are older.
       run.expiredThrough = at;
       run.next = at + 1;

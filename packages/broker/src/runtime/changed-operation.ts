@@ -87,7 +87,7 @@ export class ChangedOperation implements Operation {
     // One that was deleted since has no partitions any more.
     const laneCount = state.queueByNumber.get(queue.number) === queue ? queue.laneCount : 0;
     const limit = Math.min(entry.limit, Math.max(1, Math.floor(limits.changedRowsMax / this.#entries.length)));
-    let position = positionBehind(state, queue, laneCount, this.#lookedAt);
+    let position = Math.min(laneCount, state.laneIndexAfter(queue, this.#lookedAt));
     const end = Math.min(laneCount, position + lanesPerStep);
     const from = position;
     const listedBefore = this.#listed;
@@ -124,16 +124,4 @@ export class ChangedOperation implements Operation {
   release(failure: Refusal | null): void {
     if (!this.#cancelled) this.#reply.send(failure);
   }
-}
-
-/** The position of the queue's first partition with a pid above `pid`: partitions stand in the order of their pids. */
-function positionBehind(state: BrokerState, queue: Queue, laneCount: number, pid: number): number {
-  let low = 0;
-  let high = laneCount;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (state.partitions.pid[queue.lanes[middle]] <= pid) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

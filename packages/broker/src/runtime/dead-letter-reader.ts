@@ -38,7 +38,7 @@ export async function readDeadLetters(
     const queue = state.queueByNumber.get(row.queueNumber);
     if (lane < 0 || queue === undefined) continue;
     // Both are read before waiting: the queue can be deleted meanwhile.
-    const partition = row.partition ?? utf8Text(state.partitions.nameBytes(lane));
+    const partition = row.partition ?? state.partitions.nameText(lane);
     const block = await access.readBlock(lane, row.pid, row.offset).catch((error: unknown) => {
       // With its queue, the block may have gone while it was looked for.
       if (state.laneOf(row.pid) === lane) throw error;

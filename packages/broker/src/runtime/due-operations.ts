@@ -184,7 +184,7 @@ async function readRows(host: DueHost, places: readonly DuePlace[]): Promise<Due
     const lane = state.laneOf(pid);
     // Both are read before waiting: the queue can be deleted meanwhile.
     const queue = state.queueOfLane(lane).name;
-    const partition = utf8Text(state.partitions.nameBytes(lane));
+    const partition = state.partitions.nameText(lane);
     const block = await access.readBlock(lane, pid, offset).catch((error: unknown) => {
       if (isKept(host, pid, offset)) throw error;
       return null;

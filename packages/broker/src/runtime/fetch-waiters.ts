@@ -3,7 +3,6 @@
  * the next. Partitions are kept by name: a fetch may wait for one that does not exist yet.
  */
 import type { BrokerState, Queue } from '../core/mod.ts';
-import { utf8Text } from './text.ts';
 
 export interface FetchWaiter {
   readonly watched: readonly { readonly queue: string; readonly partition: string }[];
@@ -77,7 +76,7 @@ export class FetchWaiters {
     if (this.#all.size === 0) return;
     const byPartition = this.#byQueue.get(queue.name);
     if (byPartition === undefined) return;
-    const waiters = byPartition.get(utf8Text(this.#state.partitions.nameBytes(lane)));
+    const waiters = byPartition.get(this.#state.partitions.nameText(lane));
     if (waiters === undefined) return;
     const bytes = this.#blockBytes(lane);
     for (const waiter of waiters) waiter.appended(bytes);

@@ -25,19 +25,3 @@ export function laneOfName(host: GroupHost, queue: Queue, partition: string): nu
 export function groupNameRefusal(queue: string, group: string): Refusal | null {
   return nameRefusal(utf8Length(queue), utf8Length(group), 'consumerGroup');
 }
-
-/**
- * Index in `queue.lanes` of the first partition with a pid above `pid`. Partitions stand in the order of their pids, so a
- * walk that remembers the last pid finds its place again whatever was removed meanwhile.
- */
-export function laneIndexAfter(host: GroupHost, queue: Queue, pid: number): number {
-  const { partitions } = host.context.state;
-  let low = 0;
-  let high = queue.laneCount;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (partitions.pid[queue.lanes[middle]] <= pid) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}

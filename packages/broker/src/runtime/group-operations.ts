@@ -24,7 +24,7 @@ import type {
   SeekOutcome,
   SeekRequest,
 } from './group-engine.ts';
-import { type GroupHost, groupNameRefusal, laneIndexAfter, laneOfName } from './group-host.ts';
+import { type GroupHost, groupNameRefusal, laneOfName } from './group-host.ts';
 import { GroupReads } from './group-reads.ts';
 import { SimpleOperation } from './operations.ts';
 import { SlicedOperation, type Unfinished, unfinished } from './sliced-operation.ts';
@@ -90,7 +90,7 @@ class SeekOperation extends SlicedOperation<SeekOutcome> {
       if (lane >= 0) this.#move(queue, lane);
     }
     this.facts.times.clear();
-    let index = laneIndexAfter(this.#host, queue, this.#pid);
+    let index = this.#host.context.state.laneIndexAfter(queue, this.#pid);
     for (let steps = 0; steps < sliceLimits.seekLanes; steps++) {
       const lane = index < queue.laneCount ? queue.lanes[index++] : -1;
       const pid = lane < 0 ? Number.POSITIVE_INFINITY : state.partitions.pid[lane];

@@ -16,10 +16,9 @@ import {
 } from '../core/mod.ts';
 import type { Reply } from './engine.ts';
 import type { GroupPartitionRow, GroupPosition, GroupQueue, GroupRow, RowsReply } from './group-engine.ts';
-import { type GroupHost, groupNameRefusal, laneIndexAfter, laneOfName } from './group-host.ts';
+import { type GroupHost, groupNameRefusal, laneOfName } from './group-host.ts';
 import { partitionId } from './queue-views.ts';
 import { SlicedOperation, type Unfinished, unfinished } from './sliced-operation.ts';
-import { utf8Text } from './text.ts';
 
 const sliceLimits = {
   /** Pairs of a partition and a group that one slice looks at. */
@@ -151,7 +150,7 @@ function partitionRow(
   return {
     group: subscription.group,
     queue: subscription.queue.name,
-    partition: utf8Text(partitions.nameBytes(lane)),
+    partition: partitions.nameText(lane),
     pid: partitions.pid[lane],
     id: partitionId(state, lane),
     next: place.isPlaced ? next : null,
@@ -241,7 +240,10 @@ class ListOperation extends GroupWalk<object> {
       this.#listed ??= this.#select(queue);
       cost += 10 + this.#listed.length + this.#walk(queue);
       if (this.#again.length > 0) return needsLoad;
-      if (this.#lanes < limits.groupListPartitionsMax && laneIndexAfter(this.host, queue, this.pid) < queue.laneCount) {
+      if (
+        this.#lanes < limits.groupListPartitionsMax &&
+        this.host.context.state.laneIndexAfter(queue, this.pid) < queue.laneCount
+      ) {
         continue;
       }
       this.#emit(queue);
@@ -269,7 +271,7 @@ class ListOperation extends GroupWalk<object> {
   #walk(queue: Queue): number {
     const { partitions } = this.host.context.state;
     let cost = 0;
-    let index = laneIndexAfter(this.host, queue, this.pid);
+    let index = this.host.context.state.laneIndexAfter(queue, this.pid);
     while (cost < sliceLimits.pairs && index < queue.laneCount && this.#lanes < limits.groupListPartitionsMax) {
       const lane = queue.lanes[index++];
       // A partition holds nothing that is older than itself, and the ones behind it are younger still.
@@ -451,7 +453,7 @@ class LaggingOperation extends GroupWalk<object> {
     const rows: GroupPartitionRow[] = [];
     let missed = false;
     let { pid } = this;
-    let index = laneIndexAfter(this.host, queue, pid);
+    let index = this.host.context.state.laneIndexAfter(queue, pid);
     const lanes = Math.max(1, Math.floor(sliceLimits.searchedPairs / behind.length));
     const end = Math.min(queue.laneCount, index + lanes);
     let isLast = end === queue.laneCount;
@@ -519,7 +521,7 @@ class PositionsOperation extends GroupWalk<{ readonly truncated: boolean }> {
       if (queue === undefined) return true;
       this.#ofQueue(queue, rows);
       cost += queue.subscription(this.#group) === undefined ? 10 : sliceLimits.rows;
-      if (laneIndexAfter(this.host, queue, this.pid) >= queue.laneCount) this.nextQueue();
+      if (this.host.context.state.laneIndexAfter(queue, this.pid) >= queue.laneCount) this.nextQueue();
     }
     return false;
   }
@@ -538,7 +540,7 @@ class PositionsOperation extends GroupWalk<{ readonly truncated: boolean }> {
       } else if (queue !== undefined) {
         this.#ofQueue(queue, rows);
         cost += sliceLimits.rows;
-        if (laneIndexAfter(this.host, queue, this.pid) < queue.laneCount) continue;
+        if (this.host.context.state.laneIndexAfter(queue, this.pid) < queue.laneCount) continue;
         this.pid = 0;
       }
       this.#entry++;
@@ -550,14 +552,14 @@ class PositionsOperation extends GroupWalk<{ readonly truncated: boolean }> {
   #ofQueue(queue: Queue, rows: GroupPosition[]): void {
     const { partitions } = this.host.context.state;
     const isKnown = queue.subscription(this.#group) !== undefined;
-    let index = isKnown ? laneIndexAfter(this.host, queue, this.pid) : queue.laneCount;
+    let index = isKnown ? this.host.context.state.laneIndexAfter(queue, this.pid) : queue.laneCount;
     const end = Math.min(queue.laneCount, index + sliceLimits.rows);
     for (; index < end && this.#left > 0; index++) {
       const lane = queue.lanes[index];
       this.pid = partitions.pid[lane];
       const next = this.#positionIn(queue, lane);
       if (next === null) continue;
-      rows.push({ queue: queue.name, partition: utf8Text(partitions.nameBytes(lane)), next });
+      rows.push({ queue: queue.name, partition: partitions.nameText(lane), next });
       this.#left--;
     }
     if (!isKnown && queue.laneCount > 0) this.pid = partitions.pid[queue.lanes[queue.laneCount - 1]];

@@ -286,7 +286,7 @@ export class Housekeeping {
     const { index } = this.#host.store;
     try {
       const place = await index.load(lane, pid, offset);
-      const isKept = this.#state.laneOf(pid) === lane && offset >= this.#state.partitions.logStart[lane];
+      const isKept = this.#state.isKept(lane, pid, offset);
       if (place !== undefined || !isKept) return place;
       throw new StoreDamage(`no block of pid ${pid} holds offset ${offset}`);
     } catch (error) {

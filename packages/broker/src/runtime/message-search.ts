@@ -227,9 +227,7 @@ export class RecordSearch {
 
   /** False when the partition or the record is gone by now. */
   #isKept({ candidate, offset }: Source): boolean {
-    return (
-      this.#state.laneOf(candidate.pid) === candidate.lane && offset >= this.#state.partitions.logStart[candidate.lane]
-    );
+    return this.#state.isKept(candidate.lane, candidate.pid, offset);
   }
 
   /** Puts the source at the head of the heap onto its next append. */

@@ -29,7 +29,7 @@ import { partitionId, type Sight } from './queue-views.ts';
 import type { ReadPace } from './read-pace.ts';
 import { viewRecord } from './record-view.ts';
 import type { StoreAccess } from './store-access.ts';
-import { utf8, utf8Text } from './text.ts';
+import { utf8 } from './text.ts';
 import { type Walk, walkStepRows } from './walk.ts';
 
 export type DeadByRecord = ReadonlyMap<string, DeadLetterRecord>;
@@ -103,7 +103,7 @@ export function viewMessage(sight: Sight, record: RecordView, dead: DeadByRecord
   return {
     ...record,
     queue: queue.name,
-    partition: utf8Text(state.partitions.nameBytes(lane)),
+    partition: state.partitions.nameText(lane),
     partitionId: partitionId(state, lane),
     namespace: queue.namespace,
     task: queue.task,

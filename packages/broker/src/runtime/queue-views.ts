@@ -10,7 +10,6 @@ import {
   type Subscription,
 } from '../core/mod.ts';
 import { standingOf } from './group-standing.ts';
-import { utf8Text } from './text.ts';
 import type {
   LabelTotals,
   MessageCounts,
@@ -136,18 +135,6 @@ export function* listQueues(
   return { total: numbers.length, isWhole: true };
 }
 
-/** Index in the queue's lanes of the first partition with a greater pid: lanes are in the order of their pids. */
-function laneIndexAfter(state: BrokerState, queue: Queue, pid: number): number {
-  let low = 0;
-  let high = queue.laneCount;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (state.partitions.pid[queue.lanes[middle]] <= pid) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
 /** Shows each lane behind `after` to `visit`, until that says false. */
 export function* walkLanes(
   state: BrokerState,
@@ -158,7 +145,7 @@ export function* walkLanes(
   let at = after;
   // A queue that is deleted meanwhile has no lanes any more that mean anything.
   while (state.queueByNumber.get(queue.number) === queue) {
-    const first = laneIndexAfter(state, queue, at);
+    const first = state.laneIndexAfter(queue, at);
     const end = Math.min(queue.laneCount, first + walkStepRows);
     if (first >= end) return;
     for (let i = first; i < end; i++) if (!visit(queue.lanes[i])) return;
@@ -213,7 +200,7 @@ function describePartition(state: BrokerState, schedule: Schedule, lane: number)
   return {
     id: partitionId(state, lane),
     pid: partitions.pid[lane],
-    name: utf8Text(partitions.nameBytes(lane)),
+    name: partitions.nameText(lane),
     createdAtUs: partitions.createdAtUs[lane],
     firstWriteAtUs: partitions.oldestStampUs(lane),
     lastWriteAtUs: partitions.lastStampUs[lane],
@@ -265,7 +252,7 @@ export function* measureDepth(
     }
     lastShown = pids[lane];
     rows.push({
-      partition: utf8Text(state.partitions.nameBytes(lane)),
+      partition: state.partitions.nameText(lane),
       pid: lastShown,
       pending: standing.pending,
       processing: standing.processing,
@@ -289,7 +276,7 @@ export function* measureSizes(state: BrokerState, queue: Queue, page: PartitionP
     }
     last = state.partitions.pid[lane];
     partitions.push({
-      name: utf8Text(state.partitions.nameBytes(lane)),
+      name: state.partitions.nameText(lane),
       bytes: state.partitions.retainedBytes[lane],
     });
     return true;

@@ -9,7 +9,6 @@ import {
   type DecisionContext,
   idText,
   itemStatus,
-  laneName,
   type NeedsLoad,
   needsLoad,
   PushDecider,
@@ -94,7 +93,7 @@ export function decideReplay(
   const original = transactionIdOf(host, view, row);
   const id = idText(state.identity, row.stampUs, row.pid, row.index);
   const queue = target.queue ?? source.name;
-  const partition = target.partition ?? row.partition ?? laneName(state, lane);
+  const partition = target.partition ?? row.partition ?? state.partitions.nameText(lane);
   const plain = oneItem(queue, partition, `dlq:${id}`, payload);
   const items = encryptItems(plain, host.encryptedQueues, host.cipher);
   if (items === 'no-key') {

@@ -598,12 +598,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
 
   /** True when a record that was asked for has been removed since. */
   #hasLost(needs: readonly Need[]): boolean {
-    return needs.some((need) => need.kind === 'block' && !this.#isKept(need.lane, need.pid, need.offset));
-  }
-
-  #isKept(lane: number, pid: number, offset: number): boolean {
-    const { state } = this.#store;
-    return state.laneOf(pid) === lane && offset >= state.partitions.logStart[lane];
+    return needs.some((need) => need.kind === 'block' && !this.#store.state.isKept(need.lane, need.pid, need.offset));
   }
 
   #fetchFailed(access: StoreAccess, error: Error): void {
@@ -655,7 +650,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
     } catch (error) {
       if (!(error instanceof StoreDamage)) throw error;
       // They were removed while they were looked for: the row goes on with what is kept.
-      if (access !== this.#access || !this.#isKept(row.lane, row.pid, row.offset)) return true;
+      if (access !== this.#access || !this.#store.state.isKept(row.lane, row.pid, row.offset)) return true;
       // Its records cannot be served, and passing over them would break the order: the partition stands still for this
       // group, all others go on.
       this.noteDamage(error);

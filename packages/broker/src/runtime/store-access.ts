@@ -373,8 +373,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     try {
       return await this.readBlock(lane, pid, offset);
     } catch (error) {
-      const isGone = state.laneOf(pid) !== lane || offset < state.partitions.logStart[lane];
-      if (error instanceof StoreDamage && isGone) return null;
+      if (error instanceof StoreDamage && !state.isKept(lane, pid, offset)) return null;
       throw error;
     }
   }

@@ -3,7 +3,6 @@ import { limits } from '@lanemq/protocol';
 import { type BrokerIdentity, type BrokerState, idText, type TraceRecord, Traces, traceIdIndex } from '../core/mod.ts';
 import type { PageOf, TraceNamePage, TraceNameRow, TracePage, TraceView } from './browse-views.ts';
 import { partitionId } from './queue-views.ts';
-import { utf8Text } from './text.ts';
 import { type Walk, walkStepRows } from './walk.ts';
 
 export function traceIdText(identity: BrokerIdentity, stampUs: number): string {
@@ -19,7 +18,7 @@ function viewTrace(state: BrokerState, record: TraceRecord): TraceView {
     id,
     traceId: record.traceId ?? id,
     queue: lane < 0 ? null : state.queueOfLane(lane).name,
-    partition: lane < 0 ? null : utf8Text(state.partitions.nameBytes(lane)),
+    partition: lane < 0 ? null : state.partitions.nameText(lane),
     partitionId: lane < 0 ? null : partitionId(state, lane),
     createdAtUs: stampUs,
   };

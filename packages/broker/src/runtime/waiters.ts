@@ -19,8 +19,6 @@ export abstract class Waiter extends ListNode<Waiter> {
   abstract end(): void;
 }
 
-const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
-
 export class Waiters implements ReadyListener {
   readonly #state: BrokerState;
   /** Waiting for any partition, by queue name and group, oldest first. */
@@ -125,7 +123,7 @@ export class Waiters implements ReadyListener {
     if (this.count === 0) return;
     const byPartition = this.#pinned.get(subscription.queue.name);
     if (byPartition !== undefined) {
-      const name = textDecoder.decode(this.#state.partitions.nameBytes(this.#state.cursors.lane[row]));
+      const name = this.#state.partitions.nameText(this.#state.cursors.lane[row]);
       if (this.#wakeFirst(byPartition.get(name)?.get(subscription.group))) return;
     }
     this.subscriptionReady(subscription);
@@ -141,7 +139,7 @@ export class Waiters implements ReadyListener {
     if (this.#pinned.size === 0) return;
     const byPartition = this.#pinned.get(queue.name);
     if (byPartition === undefined) return;
-    const byGroup = byPartition.get(textDecoder.decode(this.#state.partitions.nameBytes(lane)));
+    const byGroup = byPartition.get(this.#state.partitions.nameText(lane));
     if (byGroup === undefined) return;
     for (const [group, waiters] of byGroup) {
       // Groups that have a cursor there hear of it by the readiness of their row.
