@@ -21,8 +21,7 @@ import type {
 } from '../runtime/mod.ts';
 import type { Exchange } from './exchange.ts';
 import { isoTime, parseIsoTime } from './iso-time.ts';
-import { BadParameter, QueryParameters } from './query-parameters.ts';
-import { jsonAnswer, replyWith } from './queue-routes.ts';
+import { jsonAnswer, readParameters, replyWith } from './queue-routes.ts';
 import { isObject, type JsonObject, parseJson, SmallBodyExchange } from './small-body.ts';
 
 /** Message id of a replay that stored nothing. */
@@ -174,17 +173,12 @@ export function deleteAddress(exchange: Exchange, partitionId: string, transacti
 }
 
 export function purgeDeadLetters(exchange: Exchange, query: string): void {
-  let queue: string | null;
-  let group: string | null;
-  try {
-    const parameters = new QueryParameters(query);
-    queue = parameters.name('queue');
-    group = parameters.name('consumerGroup');
-  } catch (error) {
-    if (!(error instanceof BadParameter)) throw error;
-    exchange.fail('bad_request', error.message);
-    return;
-  }
+  const filter = readParameters(exchange, query, (parameters) => ({
+    queue: parameters.name('queue'),
+    group: parameters.name('consumerGroup'),
+  }));
+  if (filter === null) return;
+  const { queue, group } = filter;
   if (queue === null) {
     const message = 'name the queue whose dead letters are to be deleted: ?queue=…';
     exchange.answerValue(400, { success: false, error: 'queue is required', message, code: 'bad_request' });

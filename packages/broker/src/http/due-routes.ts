@@ -4,8 +4,8 @@ import { limits } from '@lanemq/protocol';
 import type { ChangedDue, DueFilter, DueMessage, DuePage, DuePlace } from '../runtime/mod.ts';
 import { Exchange } from './exchange.ts';
 import { isoTime, parseIsoTime } from './iso-time.ts';
-import { BadParameter, QueryParameters } from './query-parameters.ts';
-import { beginRead, jsonAnswer, replyWith } from './queue-routes.ts';
+import { BadParameter, type QueryParameters } from './query-parameters.ts';
+import { beginRead, clamped, jsonAnswer, readParameters, replyWith } from './queue-routes.ts';
 import type { Call } from './routes.ts';
 import { isObject, parseJson, SmallBodyExchange } from './small-body.ts';
 
@@ -32,8 +32,7 @@ function readTime(parameters: QueryParameters, name: string, missing: number): n
   return us;
 }
 
-function readFilter(query: string): DueFilter {
-  const parameters = new QueryParameters(query);
+function readFilter(parameters: QueryParameters): DueFilter {
   const queue = parameters.name('queue');
   const partition = parameters.name('partition');
   if (partition !== null && queue === null)
@@ -43,7 +42,7 @@ function readFilter(query: string): DueFilter {
     partition,
     fromUs: readTime(parameters, 'from', 0),
     untilUs: readTime(parameters, 'until', Number.POSITIVE_INFINITY),
-    limit: Math.min(Math.max(parameters.integer('limit') ?? limits.duePageDefault, 1), limits.duePageMax),
+    limit: clamped(parameters.integer('limit'), limits.duePageDefault, limits.duePageMax),
     after: readPlace(parameters.name('after')),
   };
 }
@@ -63,15 +62,8 @@ function rowJson(row: DueMessage): object {
 
 /** GET /api/v1/due */
 export function listDue(exchange: Exchange, query: string): void {
-  let filter: DueFilter;
-  try {
-    filter = readFilter(query);
-  } catch (error) {
-    if (!(error instanceof BadParameter)) throw error;
-    exchange.fail('bad_request', error.message);
-    return;
-  }
-  if (!beginRead(exchange)) return;
+  const filter = readParameters(exchange, query, readFilter);
+  if (filter === null || !beginRead(exchange)) return;
   exchange.services.engine.due.list(
     filter,
     replyWith<DuePage>(exchange, ({ rows, next, waiting }) =>

@@ -13,8 +13,7 @@ import type {
 import type { Exchange } from './exchange.ts';
 import { groupJson, groupQueueJson, laggingJson } from './group-json.ts';
 import { isoTime, parseIsoTime } from './iso-time.ts';
-import { BadParameter, QueryParameters } from './query-parameters.ts';
-import { beginRead, jsonAnswer, replyWith } from './queue-routes.ts';
+import { beginRead, clamped, jsonAnswer, readPage, readParameters, replyWith } from './queue-routes.ts';
 import type { Call } from './routes.ts';
 import { isObject, type JsonObject, parseJson, SmallBodyExchange } from './small-body.ts';
 
@@ -79,32 +78,11 @@ function rowsReply<Row, End>(
   };
 }
 
-/** Reads the query; a bad one is refused here, and the answer is null. */
-function readQuery<Values>(
-  exchange: Exchange,
-  query: string,
-  read: (parameters: QueryParameters) => Values,
-): Values | null {
-  try {
-    return read(new QueryParameters(query));
-  } catch (error) {
-    if (!(error instanceof BadParameter)) throw error;
-    exchange.fail('bad_request', error.message);
-    return null;
-  }
-}
-
-function readPage(parameters: QueryParameters, limitDefault: number): { limit: number; offset: number } {
-  const limit = parameters.integer('limit') ?? limitDefault;
-  return {
-    limit: Math.min(Math.max(limit, 1), limits.groupPartitionsMax),
-    offset: Math.min(Math.max(parameters.integer('offset') ?? 0, 0), Number.MAX_SAFE_INTEGER),
-  };
-}
-
 /** GET /api/v1/consumer-groups */
 export function listGroups(exchange: Exchange, query: string): void {
-  const page = readQuery(exchange, query, (parameters) => readPage(parameters, limits.groupPartitionsMax));
+  const page = readParameters(exchange, query, (parameters) =>
+    readPage(parameters, limits.groupPartitionsMax, limits.groupPartitionsMax),
+  );
   if (page === null || !beginRead(exchange)) return;
   exchange.services.engine.groups.list(
     page,
@@ -114,7 +92,9 @@ export function listGroups(exchange: Exchange, query: string): void {
 
 /** GET /api/v1/consumer-groups/{group} */
 export function describeGroup(exchange: Exchange, group: string, query: string): void {
-  const page = readQuery(exchange, query, (parameters) => readPage(parameters, limits.groupPartitionsDefault));
+  const page = readParameters(exchange, query, (parameters) =>
+    readPage(parameters, limits.groupPartitionsDefault, limits.groupPartitionsMax),
+  );
   if (page === null || !beginRead(exchange)) return;
   const { engine } = exchange.services;
   const leaseId = (stamp: number) => (stamp > 0 ? idText(engine.identity, stamp, 0, 0) : null);
@@ -133,9 +113,9 @@ export function describeGroup(exchange: Exchange, group: string, query: string):
 
 /** GET /api/v1/consumer-groups/lagging */
 export function listLagging(exchange: Exchange, query: string): void {
-  const filter = readQuery(exchange, query, (parameters) => ({
-    ...readPage(parameters, limits.groupPartitionsDefault),
-    ageUs: Math.min(Math.max(parameters.integer('minLagSeconds') ?? lagSecondsDefault, 0), 1e9) * 1_000_000,
+  const filter = readParameters(exchange, query, (parameters) => ({
+    ...readPage(parameters, limits.groupPartitionsDefault, limits.groupPartitionsMax),
+    ageUs: clamped(parameters.integer('minLagSeconds'), lagSecondsDefault, 1e9, 0) * 1_000_000,
   }));
   if (filter === null || !beginRead(exchange)) return;
   const { engine } = exchange.services;
@@ -209,7 +189,11 @@ export function readPositions(call: Call): void {
 /** DELETE /api/v1/consumer-groups/{group}, and …/queues/{queue} */
 export function deleteGroup(exchange: Exchange, names: readonly string[], query: string): void {
   const [group, queue = null] = names;
-  const keepRegistration = readQuery(exchange, query, (parameters) => parameters.text('deleteMetadata') === 'false');
+  const keepRegistration = readParameters(
+    exchange,
+    query,
+    (parameters) => parameters.text('deleteMetadata') === 'false',
+  );
   if (keepRegistration === null) return;
   const { engine, supervisor } = exchange.services;
   supervisor.handedOver(exchange);
