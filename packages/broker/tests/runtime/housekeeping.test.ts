@@ -4,12 +4,9 @@ import { describe, it } from 'node:test';
 import { BlockReader, createHasher, scanAckBody, scanPushBody } from '../../src/codec/mod.ts';
 import { type AckOutcome, idText, itemStatus, type PopOutcome, type PushOutcome } from '../../src/core/mod.ts';
 import { hashState, StateReplay } from '../../src/data-folder.ts';
-import type { DeadLetterPage, PopRequest, QueueDetail, Reply, Shard } from '../../src/runtime/mod.ts';
+import type { DeadLetterPage, PopRequest, QueueDetail, Reply } from '../../src/runtime/mod.ts';
 import { verifyLog } from '../../src/storage/offline.ts';
-import { SimulatedDisk } from '../simulation/simulated-disk.ts';
-import { SimulatedProcess } from '../simulation/simulated-process.ts';
-import { SimulatedRandom } from '../simulation/simulated-random.ts';
-import { SimulatedScheduler } from '../simulation/simulated-scheduler.ts';
+import { VirtualMachine } from './virtual-machine.ts';
 
 const segmentBytes = 8192;
 const reader = new BlockReader();
@@ -20,86 +17,13 @@ interface Delivered {
   readonly records: { readonly pid: number; readonly offset: number; readonly id: string; readonly payload: string }[];
 }
 
-class Machine {
-  readonly scheduler = new SimulatedScheduler();
-  readonly disk = new SimulatedDisk({ scheduler: this.scheduler, latencyMsMax: 0.01 });
-  readonly complaints: string[] = [];
-  readonly #cleanupUs: number;
-  readonly #snapshotLogBytes: number;
-  #process: SimulatedProcess | null = null;
-
+class Machine extends VirtualMachine {
   constructor(cleanupUs = 0, snapshotLogBytes = 65_536) {
-    this.#cleanupUs = cleanupUs;
-    this.#snapshotLogBytes = snapshotLogBytes;
-  }
-
-  get shard(): Shard {
-    const shard = this.#process?.shard;
-    if (shard === undefined) throw new Error('the broker does not run');
-    return shard;
-  }
-
-  async start(): Promise<void> {
-    await createHasher(0, 0);
-    this.#process = new SimulatedProcess({
-      disk: this.disk,
-      scheduler: this.scheduler,
-      random: new SimulatedRandom(1),
-      cipher: null,
-      logOptions: { segmentBytes, slabBytes: 4096, tailBytes: 4096, coldBytes: 0, coldPageBytes: 1024 },
-      indexOptions: {},
-      snapshotLogBytes: this.#snapshotLogBytes,
-      housekeeping: { intervalMs: 1000, cleanupUs: this.#cleanupUs },
-      turnDelayMsMax: 0,
-      hooks: {},
-      wallUs: () => 1_700_000_000_000_000 + Math.floor(this.scheduler.nowMs * 1000),
-      isDiskFull: () => false,
-      log: (level, text) => {
-        if (level === 'error') this.complaints.push(text);
-      },
-      fatal: (error) => {
-        throw error;
-      },
-      opened: async () => undefined,
-    });
-    await this.scheduler.runUntil(this.#process.start());
-  }
-
-  async stop(): Promise<void> {
-    if (this.#process !== null) await this.scheduler.runUntil(this.#process.stop());
-    this.#process = null;
-  }
-
-  kill(kind: 'kill' | 'power'): void {
-    this.#process?.die();
-    this.#process = null;
-    if (kind === 'power') this.disk.crash();
-    else this.disk.kill();
-  }
-
-  async restart(): Promise<void> {
-    await this.stop();
-    await this.start();
+    super(segmentBytes, { snapshotLogBytes, housekeeping: { intervalMs: 1000, cleanupUs } });
   }
 
   pass(seconds: number): Promise<void> {
     return this.scheduler.advance(seconds * 1000);
-  }
-
-  async call<Outcome, Answer>(
-    send: (reply: Reply<Outcome>) => void,
-    read: (outcome: Outcome) => Answer,
-  ): Promise<Answer> {
-    let answer: Answer | undefined;
-    const answered = new Promise<Answer>((resolve, reject) => {
-      send({
-        encode: (outcome) => {
-          answer = read(outcome);
-        },
-        send: (failure) => (failure === null ? resolve(answer as Answer) : reject(new Error(failure.message))),
-      });
-    });
-    return this.scheduler.runUntil(answered);
   }
 
   push(items: readonly { partition?: string; id?: string; payload?: unknown; queue?: string }[]): Promise<PushOutcome> {

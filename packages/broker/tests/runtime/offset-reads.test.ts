@@ -7,20 +7,16 @@ import { after, before, describe, it } from 'node:test';
 import { limits } from '@lanemq/protocol';
 import { scanPushBody } from '../../src/codec/mod.ts';
 import type { Refusal } from '../../src/core/mod.ts';
-import { openDataFolder } from '../../src/data-folder.ts';
-import {
-  type ChangedEntry,
-  type EntryError,
-  type FetchRequest,
-  type FoundOffset,
-  type PartitionBounds,
+import type {
+  ChangedEntry,
+  EntryError,
+  FetchRequest,
+  FoundOffset,
+  PartitionBounds,
   Shard,
-  type Store,
+  Store,
 } from '../../src/runtime/mod.ts';
-import { NodeDisk } from '../../src/system/node-disk.ts';
-import { SystemClock } from '../../src/system/system-clock.ts';
-import { SystemRandom } from '../../src/system/system-random.ts';
-import { SystemScheduler } from '../../src/system/system-scheduler.ts';
+import { openShard } from './open-shard.ts';
 
 interface Entry extends PartitionBounds {
   readonly offsets: readonly number[];
@@ -33,40 +29,10 @@ describe('reads by offset', () => {
 
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'lanemq-reads-'));
-    const scheduler = new SystemScheduler();
-    const clock = new SystemClock();
-    const refuse = (): never => {
-      throw new Error('no background work is expected here');
-    };
-    const open = async (): Promise<Store> => {
-      store = await openDataFolder({
-        disk: new NodeDisk(folder),
-        scheduler,
-        clock,
-        random: new SystemRandom(),
-        background: {
-          buildSegmentIndex: refuse,
-          buildSnapshot: refuse,
-          cancel: async () => undefined,
-          close: async () => undefined,
-        },
-        logOptions: {},
-        log: () => undefined,
-      });
-      return store;
-    };
-    const host = {
-      clock,
-      scheduler,
-      cipher: null,
-      reopen: open,
-      isDiskFull: () => false,
-      log: () => undefined,
-      fatal: (error: Error) => {
-        throw error;
-      },
-    };
-    shard = new Shard(await open(), host, { snapshotLogBytes: 2 ** 30, parkedPopsMax: 10 });
+    shard = await openShard(folder, (opened) => {
+      store = opened;
+      return opened;
+    });
   });
 
   after(async () => {

@@ -9,13 +9,9 @@ import { join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { createHasher, scanPushBody } from '../../src/codec/mod.ts';
 import type { Refusal } from '../../src/core/mod.ts';
-import { openDataFolder } from '../../src/data-folder.ts';
-import { type Reply, Shard } from '../../src/runtime/mod.ts';
+import type { Reply, Shard } from '../../src/runtime/mod.ts';
 import { walkRowsPerTurn } from '../../src/runtime/walk.ts';
-import { NodeDisk } from '../../src/system/node-disk.ts';
-import { SystemClock } from '../../src/system/system-clock.ts';
-import { SystemRandom } from '../../src/system/system-random.ts';
-import { SystemScheduler } from '../../src/system/system-scheduler.ts';
+import { openShard } from './open-shard.ts';
 
 const { LANEMQ_TEST_SLOW } = process.env;
 const slow = LANEMQ_TEST_SLOW === '1';
@@ -45,43 +41,6 @@ class LoopWatch {
     this.#isOver = true;
     return this.longestMs;
   }
-}
-
-const scheduler = new SystemScheduler();
-
-async function openShard(folder: string): Promise<Shard> {
-  const clock = new SystemClock();
-  const open = () =>
-    openDataFolder({
-      disk: new NodeDisk(folder),
-      scheduler,
-      clock,
-      random: new SystemRandom(),
-      background: {
-        buildSegmentIndex: async () => {
-          throw new Error('segments are large enough here');
-        },
-        buildSnapshot: async () => {
-          throw new Error('no snapshot is due here');
-        },
-        cancel: async () => undefined,
-        close: async () => undefined,
-      },
-      logOptions: { segmentBytes: 1024 * 1024 * 1024 },
-      log: () => undefined,
-    });
-  const host = {
-    clock,
-    scheduler,
-    cipher: null,
-    reopen: open,
-    isDiskFull: () => false,
-    log: () => undefined,
-    fatal: (error: Error) => {
-      throw error;
-    },
-  };
-  return new Shard(await open(), host, { snapshotLogBytes: 2 ** 40, parkedPopsMax: 10 });
 }
 
 function call<Outcome>(send: (reply: Reply<Outcome>) => void): Promise<Outcome> {
@@ -114,7 +73,7 @@ describe(`reads of a queue with ${partitionCount} partitions`, () => {
   before(async () => {
     await createHasher(0, 0);
     folder = await mkdtemp(join(tmpdir(), 'lanemq-walks-'));
-    shard = await openShard(folder);
+    shard = await openShard(folder, (store) => store, { segmentBytes: 1024 * 1024 * 1024 });
     for (let first = 0; first < partitionCount; first += pushItems) await push(shard, first, pushItems);
   });
 

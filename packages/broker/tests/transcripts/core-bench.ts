@@ -31,6 +31,7 @@ import {
   Schedule,
 } from '../../src/core/mod.ts';
 import { DraftJournal } from '../../src/runtime/draft-journal.ts';
+import { noPlaces, quietListener } from '../core/quiet-schedule.ts';
 
 const textEncoder = new TextEncoder();
 const textDecoder = new TextDecoder();
@@ -82,23 +83,13 @@ export class CoreBench {
     this.#schedule = new Schedule(
       this.#state,
       {
+        ...noPlaces,
         stampOf: (_lane, pid, offset) => {
           const block = this.#blockOf(pid, offset);
           return block === undefined || this.#cold.has(block.at) ? 0 : block.stampUs;
         },
-        blockAppended: () => undefined,
-        blockRelocated: () => undefined,
-        partitionRemoved: () => undefined,
       },
-      {
-        rowReady: () => undefined,
-        subscriptionReady: () => undefined,
-        laneAppended: () => undefined,
-        queueRemoved: () => undefined,
-        manyReady: () => undefined,
-        subscriptionRemoved: () => undefined,
-        roomAgain: () => undefined,
-      },
+      quietListener,
     );
     this.#state.observer = this.#schedule;
     this.#journal.genesis({ saltHigh: 1, saltLow: 2, seedHigh: 5, seedLow: 6, createdAtUs: startUs });
