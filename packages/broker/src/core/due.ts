@@ -61,7 +61,9 @@ function offsetOfName(context: DecisionContext, lane: number, pid: number, name:
   const { bytes } = name;
   const offset = ids.find(lane, pid, name.hashHigh, name.hashLow, 0);
   if (offset === idLookup.missing) return offset;
-  if (offset !== idLookup.absent) {
+  const logStart = state.partitions.logStart[lane];
+  // A record that was removed is still remembered by its id.
+  if (offset >= logStart) {
     const view = blocks.open(lane, pid, offset);
     if (view === undefined) return idLookup.missing;
     view.select(offset - view.firstOffset);
@@ -72,6 +74,7 @@ function offsetOfName(context: DecisionContext, lane: number, pid: number, name:
   const { stampUs, index } = parts;
   const first = ids.firstFrom(lane, pid, stampUs);
   if (first < 0) return first;
+  if (first < logStart) return idLookup.absent;
   const view = blocks.open(lane, pid, first);
   if (view === undefined) return idLookup.missing;
   return view.stampUs === stampUs && index < view.count ? first + index : idLookup.absent;
@@ -99,7 +102,7 @@ export function decideDueChange(
   if (lane < 0) return { ok: false, code: 'not_found', message: `no partition has the id ${pid}` };
   const offset = offsetOfName(context, lane, pid, name);
   if (offset === idLookup.missing) return needsLoad;
-  if (offset === idLookup.absent || offset < state.partitions.logStart[lane]) {
+  if (offset === idLookup.absent) {
     return { ok: false, code: 'not_found', message: `partition ${pid} holds no message with this id` };
   }
   const row = due.find(pid, offset);

@@ -28,6 +28,7 @@ import type {
   Reply,
   Shard,
 } from '../../src/runtime/mod.ts';
+import { AuditedDue } from './audited-due.ts';
 import { AuditedGroups } from './audited-groups.ts';
 import type { AckedItem, Auditor, Moment, OpenPop, PopAnswer, PushedItem, PushedResult } from './auditor.ts';
 import type { Delivery } from './expected-pop.ts';
@@ -102,15 +103,18 @@ export class AuditedEngine {
   readonly #open = new Set<() => void>();
   readonly #reader = new BlockReader();
   readonly groups: AuditedGroups;
+  readonly due: AuditedDue;
 
   constructor(host: EngineHost) {
     this.#host = host;
-    this.groups = new AuditedGroups({
+    const calls: AuditedCalls = {
       host,
       call: (name, done, send, decided, more) => this.#call(name, done, send, decided, more),
       guarded: (work) => this.#guarded(work),
       momentOf,
-    });
+    };
+    this.groups = new AuditedGroups(calls);
+    this.due = new AuditedDue(calls);
   }
 
   get openCalls(): number {
@@ -426,9 +430,10 @@ export function momentOf(process: SimulatedProcess, shard: Shard): Moment | null
 }
 
 function pushBody(items: readonly PushedItem[]): Uint8Array {
-  const rows = items.map(({ queue, partition, id, payload }) => {
+  const rows = items.map(({ queue, partition, id, payload, delayMs }) => {
+    const delayPart = delayMs === undefined ? '' : `,"delayMs":${delayMs}`;
     const idPart = id === null ? '' : `,"transactionId":${JSON.stringify(id)}`;
-    return `{"queue":${JSON.stringify(queue)},"partition":${JSON.stringify(partition)}${idPart},"payload":${payload}}`;
+    return `{"queue":${JSON.stringify(queue)},"partition":${JSON.stringify(partition)}${idPart}${delayPart},"payload":${payload}}`;
   });
   return textEncoder.encode(`{"items":[${rows.join(',')}]}`);
 }
@@ -462,5 +467,6 @@ function pushedResults(outcome: PushOutcome): PushedResult[] {
     pid: outcome.pids[i],
     stampUs: outcome.stamps[i],
     index: outcome.indexes[i],
+    dueUs: outcome.dues === null ? 0 : outcome.dues[i],
   }));
 }

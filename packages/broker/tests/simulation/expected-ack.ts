@@ -3,6 +3,7 @@
  * items of one partition and one lease id) against one cursor.
  */
 import { ackError, ackStatus } from '../../src/core/mod.ts';
+import { firstWaiting } from './due-audit.ts';
 import { type ExpectedCursor, type ExpectedPartition, hasLiveLease, retryDelayUsOf } from './expected-state.ts';
 
 export interface ExpectedAckItem {
@@ -67,7 +68,8 @@ export function expectAck(
     return repeated(partition, cursor, items, forgets);
   }
   const from = cursor.committed + 1;
-  const to = cursor.lease?.end ?? partition.last;
+  // What is not due was not delivered.
+  const to = cursor.lease?.end ?? firstWaiting(partition, Math.max(from, partition.logStart), nowUs, false) - 1;
   const places = items.map(({ id }) => place(partition, id, from, to, cursor.committed, forgets));
   const named = nameOffsets(items, places);
   const settled = settle(partition, cursor, named, nowUs);

@@ -11,6 +11,7 @@ import type { PopRequest, Store } from '../../src/runtime/mod.ts';
 import { verifyLog } from '../../src/storage/offline.ts';
 import { AuditedEngine, type NetworkOptions, type Result } from './audited-engine.ts';
 import { type AuditCounts, Auditor, type PopAnswer, Violation } from './auditor.ts';
+import { DueOperator } from './due-operator.ts';
 import type { ExpectedQueue } from './expected-state.ts';
 import { FaultInjector } from './faults.ts';
 import type { GroupAudit } from './group-audit.ts';
@@ -154,6 +155,7 @@ class World {
       };
       startClients(host);
       if (GroupOperator.isNeeded(host)) new GroupOperator(host).start();
+      if (DueOperator.isNeeded(host)) new DueOperator(host).start();
       this.#faults.start();
       this.#compareAgainAndAgain();
       await this.#pass(() => this.#auditor.counts.pushed >= recordsMax, durationMs, null);
