@@ -653,7 +653,10 @@ export function handBack(context: DecisionContext, leaseStamp: number): void {
     const subscription = state.subscriptionOf(row);
     if (subscription !== undefined) {
       cursors.read(row, partitions.pid[cursors.lane[row]], record);
-      returnRate(subscription, record.conflated ? 1 : record.leaseEnd - record.committed);
+      const span = record.leaseEnd - record.committed;
+      const cancelled =
+        state.due.size === 0 ? 0 : state.due.cancelledIn(record.pid, record.committed + 1, record.leaseEnd);
+      returnRate(subscription, record.conflated ? 1 : span - cancelled);
       record.leaseStamp = 0;
       record.attemptCount -= 1;
       if (record.attemptCount === 0) record.attemptOffset = -1;

@@ -675,6 +675,11 @@ export class Auditor {
     this.openPops.delete(pop);
   }
 
+  /** A group that is deleted and comes again has its whole rate at once. */
+  groupDeleted(): void {
+    this.#rates.clear();
+  }
+
   /** A pop was refused, or its process died. Until the folder is opened again it may explain what it did before. */
   popFailed(pop: OpenPop): void {
     pop.isOver = true;
