@@ -377,10 +377,11 @@ export class AuditedEngine {
           if (!process.isAlive) return;
           this.#guarded(() => {
             const moment = momentOf(process, shard);
-            if (moment === null) throw new Error('a decision was made without a store');
             // What is encoded later than it was decided says nothing about the present end of the log.
-            sequence = more.decidesWhenEncoded === false ? 0 : moment.sequence;
-            answer = decided(outcome, moment);
+            const isLater = more.decidesWhenEncoded === false;
+            if (moment === null && !isLater) throw new Error('a decision was made without a store');
+            sequence = isLater ? 0 : (moment as Moment).sequence;
+            answer = decided(outcome, moment as Moment);
             this.#host.trace(`decided ${name.slice(0, 12)} in ${sequence}: ${JSON.stringify(answer).slice(0, 400)}`);
           });
         },
