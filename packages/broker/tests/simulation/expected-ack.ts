@@ -138,8 +138,9 @@ function place(
 ): Place {
   const offsets = partition.offsets.get(id) ?? [];
   const at = placedAt(partition, id, from, to, forgets);
-  if (at < 0 && forgets) return 'unknown';
   if (at >= from && at <= to) return at;
+  // Behind the span only the ids know it.
+  if (forgets) return 'unknown';
   // The broker looks for the newest record with the id: one that was used again later is not found below.
   if ((offsets.at(-1) ?? -1) > to) return 'unknown';
   return offsets.some((offset) => offset <= committed) ? 'below' : 'unknown';
