@@ -258,3 +258,29 @@ test('reads by offset show what was pushed, find it by time and tell which parti
   const { partitions } = await queue.changedPartitions(safeTime);
   assert.ok(partitions.some(({ name, lastOffset }) => name === 'b' && lastOffset === 0));
 });
+
+test('a message with a time waits, is listed, moved and cancelled', async () => {
+  const queue = freshQueue();
+  const lane = queue.partition('p');
+  const [first, second, third] = await lane.push([
+    { payload: { n: 1 }, transactionId: 'one', delayMs: 3_600_000 },
+    { payload: { n: 2 }, dueAt: Date.now() + 7_200_000 },
+    { payload: { n: 3 } },
+  ]);
+  assert.equal(third.dueAt, undefined);
+  const page = await queue.due({ limit: 1 });
+  assert.deepEqual(
+    page.messages.map(({ id, transactionId, dueAt }) => [id, transactionId, dueAt]),
+    [[first.message_id, 'one', first.dueAt]],
+  );
+  const rest = await lane.due({ after: String(page.next), until: Date.now() + 86_400_000 });
+  assert.deepEqual(
+    rest.messages.map(({ id }) => id),
+    [second.message_id],
+  );
+  assert.deepEqual(await lane.pop({ ...fromStart, wait: false }), []);
+  assert.equal((await queue.cancelDue(first.message_id)).cancelled, true);
+  assert.equal((await lane.moveDue(second.transaction_id, { delayMs: 0 })).changed, true);
+  assert.deepEqual(numbers(await lane.pop(fromStart)), [2, 3]);
+  await assert.rejects(lane.cancelDue(second.transaction_id), { code: 'not_waiting', status: 409 });
+});

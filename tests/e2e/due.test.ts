@@ -337,6 +337,29 @@ describe('due messages', { concurrency: 8 }, () => {
     assert.deepEqual(await due.names(queue, { group, mode: 'all' }), ['d']);
   });
 
+  // S-055
+  it('are no backlog: their age does not count, and they have a count of their own', async () => {
+    const queue = freshName('q');
+    const other = freshName('q');
+    await due.one(queue, 'p', 'waits', { delayMs: day });
+    await due.one(other, 'p', 'there');
+    for (const name of [queue, other]) {
+      const messages = await broker.client.pop(name, { group: 'g', mode: 'all', leaseSeconds: 60 });
+      if (messages.length > 0) await broker.client.ack(messages, 'retry');
+    }
+    await passed(1100);
+    const answer = await broker.client.request<{ queueName: string; totalLag: number; maxTimeLag: number }[]>(
+      'GET',
+      '/api/v1/consumer-groups',
+    );
+    const rowOf = (name: string) => answer.body.find((row) => row.queueName === name);
+    assert.equal(rowOf(queue)?.totalLag, 1);
+    assert.equal(rowOf(queue)?.maxTimeLag, 0);
+    assert.ok(Number(rowOf(other)?.maxTimeLag) >= 1);
+    const metrics = await broker.client.request('GET', '/metrics/prometheus');
+    assert.match(metrics.bytes.toString(), /due_messages\{?[^\n]* [1-9]/);
+  });
+
   it('that were passed by a seek are passed, and come again after a seek back', async () => {
     const queue = freshName('q');
     await due.one(queue, 'p', 'm1', { delayMs: day });

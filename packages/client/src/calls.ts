@@ -12,6 +12,8 @@ import type {
   AckStatus,
   ChangedPartition,
   DeadLetterPage,
+  DueChange,
+  DuePage,
   ExtendResult,
   FetchedPartition,
   FoundOffset,
@@ -35,6 +37,10 @@ export interface PushItem<T> {
   /** Remembered by the partition inside its dedup window; minted (UUIDv7) when absent. */
   readonly transactionId?: string;
   readonly traceId?: string;
+  /** Not delivered, nor what is behind it in its partition, for so long: whole milliseconds. Not together with `dueAt`. */
+  readonly delayMs?: number;
+  /** The same as a time: ISO-8601, or milliseconds since 1970. At most 366 days ahead. */
+  readonly dueAt?: string | number;
 }
 
 /** What to pop and how. */
@@ -110,6 +116,20 @@ export interface DeadLetterFilter {
   /** Rows to skip. Default 0. */
   readonly offset?: number;
 }
+
+/** Which messages that wait for their time to list: those of the queue, or of its partition that was named. */
+export interface DueFilter {
+  /** Due at this time or later, and before that one: ISO-8601, or milliseconds since 1970. */
+  readonly from?: string | number;
+  readonly until?: string | number;
+  /** Size of the page, 1 to 1,000. Default 100. */
+  readonly limit?: number;
+  /** The `next` of the page before. */
+  readonly after?: string;
+}
+
+/** A time as push takes it. */
+export type DueTime = { readonly delayMs: number } | { readonly dueAt: string | number };
 
 /** One partition to read, and from where. */
 export interface FetchEntry {
@@ -368,6 +388,38 @@ export interface RedriveOptions {
   readonly destination?: ReplayTarget;
 }
 
+export async function listDue(
+  transport: Transport,
+  queue: string,
+  partition: string | null,
+  filter: DueFilter,
+): Promise<DuePage> {
+  const query = new URLSearchParams({ queue });
+  if (partition !== null) query.set('partition', partition || 'Default');
+  for (const name of ['from', 'until', 'limit', 'after'] as const) {
+    if (filter[name] !== undefined) query.set(name, String(filter[name]));
+  }
+  const answer = await transport.send({ method: 'GET', path: `/api/v1/due?${query}` });
+  const page = objectIn<DuePage>(answer);
+  return { ...page, messages: arrayIn(answer, page.messages) };
+}
+
+/** Moves a message that waits to another time; null cancels it. Without a partition, `id` is its message id. */
+export async function changeDue(
+  transport: Transport,
+  queue: string,
+  partition: string | null,
+  id: string,
+  time: DueTime | null,
+): Promise<DueChange> {
+  const place =
+    partition === null ? '' : `queues/${pathSegment(queue)}/partitions/${pathSegment(partition || 'Default')}/`;
+  const path = `/api/v1/due/${place}${pathSegment(id)}`;
+  return objectIn(
+    await transport.send(time === null ? { method: 'DELETE', path } : { method: 'POST', path, body: time }),
+  );
+}
+
 export async function replayDeadLetter(transport: Transport, id: string, target: ReplayTarget): Promise<ReplayResult> {
   const path = `/api/v1/dlq/${pathSegment(id)}/replay`;
   return objectIn(await transport.send({ method: 'POST', path, body: target }));
@@ -398,6 +450,8 @@ interface WireItem {
   readonly transactionId: string;
   readonly payload: unknown;
   readonly traceId?: string;
+  readonly delayMs?: number;
+  readonly dueAt?: string | number;
 }
 
 function wireItem<T>(queue: string, partition: string, item: T | PushItem<T>): WireItem {
@@ -408,8 +462,16 @@ function wireItem<T>(queue: string, partition: string, item: T | PushItem<T>): W
     throw new LaneError({ code: 'bad_argument', message: 'a pushed item has no payload (undefined is not JSON)' });
   }
   const transactionId = envelope?.transactionId ?? newTransactionId();
-  const wire = { queue, partition, transactionId, payload };
-  return envelope?.traceId === undefined ? wire : { ...wire, traceId: envelope.traceId };
+  const { traceId, delayMs, dueAt } = envelope ?? {};
+  return {
+    queue,
+    partition,
+    transactionId,
+    payload,
+    ...(traceId === undefined ? {} : { traceId }),
+    ...(delayMs === undefined ? {} : { delayMs }),
+    ...(dueAt === undefined ? {} : { dueAt }),
+  };
 }
 
 /** An object with a `payload` or `data` key describes a message; every other value is the payload itself. */

@@ -1,15 +1,19 @@
 /** A queue as the client sees it: a name, and optionally one partition and one group of it. Holds no state. */
 import {
   type ConfigureSettings,
+  changeDue,
   changedPartitions,
   configureQueue,
   type DeadLetterFilter,
+  type DueFilter,
+  type DueTime,
   deleteQueue,
   type FetchEntry,
   type FetchOptions,
   fetchOffsets,
   fetchRecords,
   listDeadLetters,
+  listDue,
   type PopOptions,
   type PushItem,
   popMessages,
@@ -30,6 +34,8 @@ import type { Transport } from './transport.ts';
 import type {
   ChangedPartition,
   DeadLetterPage,
+  DueChange,
+  DuePage,
   FetchedPartition,
   FoundOffset,
   Message,
@@ -168,6 +174,26 @@ export class LaneQueue<T = unknown> {
   /** Deletes the queue with its partitions, groups and dead letters. Deleting what is not there is no error. */
   delete(): Promise<QueueDeletion> {
     return deleteQueue(this.#transport, this.name);
+  }
+
+  /** Messages that wait for their time, in the partition when one was named, else in the queue; the earliest first. */
+  due(filter: DueFilter = {}): Promise<DuePage> {
+    return listDue(this.#transport, this.name, this.partitionName, filter);
+  }
+
+  /**
+   * Gives a message that waits another time. `id` is its message id; when a partition was named, its transactionId will
+   * do as well.
+   *
+   * @throws LaneError `not_waiting` when its time has come or it was cancelled, `not_found`.
+   */
+  moveDue(id: string, time: DueTime): Promise<DueChange> {
+    return changeDue(this.#transport, this.name, this.partitionName, id, time);
+  }
+
+  /** Cancels a message that waits: it is never delivered. Names and errors as with `moveDue`; safe to repeat. */
+  cancelDue(id: string): Promise<DueChange> {
+    return changeDue(this.#transport, this.name, this.partitionName, id, null);
   }
 
   /** Dead letters of the queue, and of the group when one was named; newest failure first. */

@@ -12,6 +12,41 @@ export interface PushResult {
   readonly status: 'queued' | 'duplicate' | (string & {});
   /** Absent when the item was not stored. */
   readonly offset?: number;
+  /** The ISO time that a newly stored item waits for; absent when it does not wait. */
+  readonly dueAt?: string;
+}
+
+/** A message that waits for its time. */
+export interface DueMessage {
+  readonly id: string;
+  readonly transactionId: string;
+  readonly queue: string;
+  readonly partition: string;
+  readonly partitionId: string;
+  readonly offset: number;
+  readonly createdAt: string;
+  readonly dueAt: string;
+}
+
+/** Messages that wait, the earliest first. */
+export interface DuePage {
+  readonly messages: readonly DueMessage[];
+  /** `after` of the next page; null on the last one. */
+  readonly next: string | null;
+  /** Messages that wait, in all queues. */
+  readonly waiting: number;
+}
+
+/** What became of a message that was moved or cancelled. */
+export interface DueChange {
+  readonly success: true;
+  readonly partitionId: string;
+  readonly offset: number;
+  readonly cancelled: boolean;
+  /** The time it waits for now; one that has passed: it is due. Null when it was cancelled. */
+  readonly dueAt: string | null;
+  /** False when it was so already. */
+  readonly changed: boolean;
 }
 
 /** One delivered message. `T` is what the producer pushed. */

@@ -115,6 +115,19 @@ export class DueTable {
     return Math.max(kept, from - 1);
   }
 
+  /** How many records of the partition from `from` to `to`, both included, are cancelled. */
+  cancelledIn(pid: number, from: number, to: number): number {
+    let count = 0;
+    this.#pid[probe] = pid;
+    this.#offset[probe] = from;
+    this.#byPlace.forEachFrom(probe, (row) => {
+      if (this.#pid[row] !== pid || this.#offset[row] > to) return false;
+      if (this.isCancelled(row)) count++;
+      return true;
+    });
+    return count;
+  }
+
   pidOf(row: number): number {
     return this.#pid[row];
   }

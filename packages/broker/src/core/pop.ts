@@ -95,6 +95,8 @@ class Claims {
   readonly runs: DeliveredRun[] = [];
   readonly missing: MissingRow[] = [];
   unfinished = false;
+  /** Partitions that gave nothing. */
+  passed = 0;
   isLimited = false;
   /** Dead letters filed by this pop. */
   filed = 0;
@@ -380,7 +382,8 @@ function claim(
       journal.cursor(record);
     } else if (run.heldUntilUs > 0) schedule.hold(row, run.heldUntilUs);
     else schedule.giveBack(row);
-    if (run.skipped >= cancelledSkippedMax) claims.unfinished = true;
+    // Nothing is said of what is only passed, so nothing else would bound it.
+    if (run.skipped >= cancelledSkippedMax || ++claims.passed >= partitionsPassedMax) claims.unfinished = true;
     const isFull = missingAt < 0 && run.heldUntilUs === 0 && run.skipped === 0 && next <= last;
     if (claims.runs.length > 0 && isFull) claims.budget = 0;
     return;
@@ -494,6 +497,9 @@ const run = {
 
 /** Cancelled records that one claim passes; what comes behind them is for a later turn. */
 const cancelledSkippedMax = 10_000;
+
+/** Partitions that one decision looks at in vain. */
+const partitionsPassedMax = 5000;
 
 function beginRun(next: number, max: number): void {
   run.pieces = [];
@@ -653,7 +659,10 @@ export function handBack(context: DecisionContext, leaseStamp: number): void {
     const subscription = state.subscriptionOf(row);
     if (subscription !== undefined) {
       cursors.read(row, partitions.pid[cursors.lane[row]], record);
-      returnRate(subscription, record.conflated ? 1 : record.leaseEnd - record.committed);
+      const span = record.leaseEnd - record.committed;
+      const cancelled =
+        state.due.size === 0 ? 0 : state.due.cancelledIn(record.pid, record.committed + 1, record.leaseEnd);
+      returnRate(subscription, record.conflated ? 1 : span - cancelled);
       record.leaseStamp = 0;
       record.attemptCount -= 1;
       if (record.attemptCount === 0) record.attemptOffset = -1;

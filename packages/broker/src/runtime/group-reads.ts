@@ -103,9 +103,15 @@ function placeOf(context: DecisionContext, subscription: Subscription, lane: num
   return { row, isPlaced: false, next: found === idLookup.absent ? first : Math.max(found, first) };
 }
 
-/** Stamp of a record that is there; undefined when it must be looked up. */
+/** Stamp of a record that is there, now for one that waits for its time; undefined when it must be looked up. */
 function stampAt(host: GroupHost, lane: number, offset: number): number | undefined {
-  const { partitions } = host.context.state;
+  const { state, nowUs } = host.context;
+  const { partitions, due } = state;
+  // What nobody could have done yet is late for nobody.
+  if (due.size > 0) {
+    const row = due.find(partitions.pid[lane], offset);
+    if (row >= 0 && due.isWaiting(row, nowUs)) return nowUs;
+  }
   // A partition begins with its first append.
   if (offset === 0) return partitions.createdAtUs[lane];
   return host.access.stampAt(lane, partitions.pid[lane], offset);

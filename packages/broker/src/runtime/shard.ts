@@ -603,8 +603,14 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
 
   #fetchFailed(access: StoreAccess, error: Error): void {
     // A reload has replaced the store meanwhile: what the old one could not read does not matter any more.
-    if (access !== this.#access || this.#phase !== 'serving') return;
-    this.#fail(error);
+    if (access !== this.#access) return;
+    if (this.#phase === 'serving') this.#fail(error);
+    else if (this.#phase === 'stopping') {
+      // It can be asked again after the next start; the stop must not wait for it.
+      this.#host.log('error', `a read failed while the broker was stopping: ${error.message}`);
+      this.#dropQueued(refusals.stopping);
+      this.#lookDrained();
+    }
   }
 
   loadRows(rows: readonly MissingRow[], then: Operation | null): void {
@@ -697,6 +703,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
 
   /** The log failed: memory is ahead of it. Everything in flight is of unknown outcome; the folder is opened again. */
   #fail(error: Error): void {
+    if (this.#phase === 'stopping') this.#failStopping(error);
     if (this.#phase !== 'serving') return;
     this.#host.log('error', `the log failed, reloading it: ${error.message}`);
     this.#phase = 'reloading';
@@ -712,6 +719,16 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
     this.#dropQueued(refusals.retry);
     const old = this.#store;
     this.#reload(old).catch((fault: unknown) => this.#host.fatal(asError(fault)));
+  }
+
+  /** Nothing that is in flight will become durable any more: the stop must not wait for it. */
+  #failStopping(error: Error): void {
+    this.#host.log('error', `the log failed while the broker was stopping: ${error.message}`);
+    for (let held = this.#held.shift(); held !== null; held = this.#held.shift()) {
+      held.operation.release(refusals.outcomeUnknown);
+    }
+    this.#dropQueued(refusals.stopping);
+    this.#lookDrained();
   }
 
   #dropQueued(refusal: Refusal): void {

@@ -28,6 +28,7 @@ import type {
   Reply,
   Shard,
 } from '../../src/runtime/mod.ts';
+import { AuditedDue } from './audited-due.ts';
 import { AuditedGroups } from './audited-groups.ts';
 import type { AckedItem, Auditor, Moment, OpenPop, PopAnswer, PushedItem, PushedResult } from './auditor.ts';
 import type { Delivery } from './expected-pop.ts';
@@ -102,15 +103,18 @@ export class AuditedEngine {
   readonly #open = new Set<() => void>();
   readonly #reader = new BlockReader();
   readonly groups: AuditedGroups;
+  readonly due: AuditedDue;
 
   constructor(host: EngineHost) {
     this.#host = host;
-    this.groups = new AuditedGroups({
+    const calls: AuditedCalls = {
       host,
       call: (name, done, send, decided, more) => this.#call(name, done, send, decided, more),
       guarded: (work) => this.#guarded(work),
       momentOf,
-    });
+    };
+    this.groups = new AuditedGroups(calls);
+    this.due = new AuditedDue(calls);
   }
 
   get openCalls(): number {
@@ -373,10 +377,11 @@ export class AuditedEngine {
           if (!process.isAlive) return;
           this.#guarded(() => {
             const moment = momentOf(process, shard);
-            if (moment === null) throw new Error('a decision was made without a store');
             // What is encoded later than it was decided says nothing about the present end of the log.
-            sequence = more.decidesWhenEncoded === false ? 0 : moment.sequence;
-            answer = decided(outcome, moment);
+            const isLater = more.decidesWhenEncoded === false;
+            if (moment === null && !isLater) throw new Error('a decision was made without a store');
+            sequence = isLater ? 0 : (moment as Moment).sequence;
+            answer = decided(outcome, moment as Moment);
             this.#host.trace(`decided ${name.slice(0, 12)} in ${sequence}: ${JSON.stringify(answer).slice(0, 400)}`);
           });
         },
@@ -426,9 +431,10 @@ export function momentOf(process: SimulatedProcess, shard: Shard): Moment | null
 }
 
 function pushBody(items: readonly PushedItem[]): Uint8Array {
-  const rows = items.map(({ queue, partition, id, payload }) => {
+  const rows = items.map(({ queue, partition, id, payload, delayMs }) => {
+    const delayPart = delayMs === undefined ? '' : `,"delayMs":${delayMs}`;
     const idPart = id === null ? '' : `,"transactionId":${JSON.stringify(id)}`;
-    return `{"queue":${JSON.stringify(queue)},"partition":${JSON.stringify(partition)}${idPart},"payload":${payload}}`;
+    return `{"queue":${JSON.stringify(queue)},"partition":${JSON.stringify(partition)}${idPart}${delayPart},"payload":${payload}}`;
   });
   return textEncoder.encode(`{"items":[${rows.join(',')}]}`);
 }
@@ -462,5 +468,6 @@ function pushedResults(outcome: PushOutcome): PushedResult[] {
     pid: outcome.pids[i],
     stampUs: outcome.stamps[i],
     index: outcome.indexes[i],
+    dueUs: outcome.dues === null ? 0 : outcome.dues[i],
   }));
 }

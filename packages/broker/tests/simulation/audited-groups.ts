@@ -44,6 +44,7 @@ export class AuditedGroups {
       (shard, reply) => shard.groups.delete(request, reply),
       (outcome, moment) => {
         this.#calls.host.auditor.groups.deleteDecided(moment, request, outcome);
+        this.#calls.host.auditor.groupDeleted();
         return outcome;
       },
     );

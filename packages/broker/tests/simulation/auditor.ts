@@ -19,6 +19,7 @@ import type {
   ReplayOutcome,
   ReplayTarget,
 } from '../../src/runtime/mod.ts';
+import { DueAudit } from './due-audit.ts';
 import { type ExpectedAckItem, expectAck, isSameVerdict } from './expected-ack.ts';
 import { certainlyLeased, DeliveryRates, givenUp, isGivenUp } from './expected-limits.ts';
 import { claimableSince, claimed, type Delivery, leaseUsOf, objection, withExpiredPassed } from './expected-pop.ts';
@@ -56,6 +57,8 @@ export interface PushedItem {
   /** null = none was sent. */
   readonly id: string | null;
   readonly payload: string;
+  /** Absent = at once. */
+  readonly delayMs?: number;
 }
 
 /** One item of a push's answer. */
@@ -65,6 +68,8 @@ export interface PushedResult {
   readonly pid: number;
   readonly stampUs: number;
   readonly index: number;
+  /** The time it waits for, microseconds; 0 = none. */
+  readonly dueUs: number;
 }
 
 /** A pop on its way: from the request until its answer left. */
@@ -210,6 +215,12 @@ export class Auditor {
     takeOverRemovals: ({ state, nowUs }) => this.#takeOverRemovals(state, nowUs),
     known: (partition, group) => this.#unsought(partition, group),
     candidates: (partition, group, nowUs) => this.#candidates(partition, group, nowUs),
+  });
+  readonly due: DueAudit = new DueAudit({
+    changes: this.#changes,
+    partitions: this.partitions,
+    ensure: (condition, promise) => ensure(condition, promise),
+    begin: (moment) => this.#begin(moment, new Set()),
   });
   readonly #rates = new DeliveryRates();
 
@@ -385,6 +396,7 @@ export class Auditor {
         index: i,
       };
       this.#changes.push(partition.records, record);
+      this.due.stored(partition, record.offset, item.delayMs ?? 0, nowUs, result.dueUs);
       this.#changes.set(partition.offsets, record.id, [...(partition.offsets.get(record.id) ?? []), record.offset]);
     });
     this.#changes.push(partition.appends, { first: firstOffset, last: partition.last, stampUs: nowUs });
@@ -663,6 +675,11 @@ export class Auditor {
     this.openPops.delete(pop);
   }
 
+  /** A group that is deleted and comes again has its whole rate at once. */
+  groupDeleted(): void {
+    this.#rates.clear();
+  }
+
   /** A pop was refused, or its process died. Until the folder is opened again it may explain what it did before. */
   popFailed(pop: OpenPop): void {
     pop.isOver = true;
@@ -850,7 +867,7 @@ export class Auditor {
     ensure(parseId(moment.state.identity, bytes, 0, bytes.length, parts), 'a replay answers a message id');
     const status = outcome.result === 'moved' ? itemStatus.queued : itemStatus.duplicate;
     const { stampUs, number: pid, index } = parts;
-    this.pushDecided(moment, [item], [{ status, offset: outcome.offset, pid, stampUs, index }]);
+    this.pushDecided(moment, [item], [{ status, offset: outcome.offset, pid, stampUs, index, dueUs: 0 }]);
     if (outcome.result === 'moved') {
       this.#changes.delete(this.deadLetters, key);
       this.counts.replayed++;
@@ -1183,6 +1200,7 @@ export class Auditor {
       `${place} was written at ${partition.newestStampUs}`,
     );
     ensure(state.pausedPartitions.has(partition.pid) === partition.isPaused, `${place} is paused when it was`);
+    this.due.compare(state, partition);
     const seen = new Set<string>();
     for (let row = partitions.firstCursor[lane]; row >= 0; row = cursors.nextOfLane[row]) {
       const group = state.subscriptions.get(cursors.subscription[row])?.group;

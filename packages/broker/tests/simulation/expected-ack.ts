@@ -3,6 +3,7 @@
  * items of one partition and one lease id) against one cursor.
  */
 import { ackError, ackStatus } from '../../src/core/mod.ts';
+import { firstWaiting } from './due-audit.ts';
 import { type ExpectedCursor, type ExpectedPartition, hasLiveLease, retryDelayUsOf } from './expected-state.ts';
 
 export interface ExpectedAckItem {
@@ -67,7 +68,8 @@ export function expectAck(
     return repeated(partition, cursor, items, forgets);
   }
   const from = cursor.committed + 1;
-  const to = cursor.lease?.end ?? partition.last;
+  // What is not due was not delivered.
+  const to = cursor.lease?.end ?? firstWaiting(partition, Math.max(from, partition.logStart), nowUs, false) - 1;
   const places = items.map(({ id }) => place(partition, id, from, to, cursor.committed, forgets));
   const named = nameOffsets(items, places);
   const settled = settle(partition, cursor, named, nowUs);
@@ -137,6 +139,8 @@ function place(
   const offsets = partition.offsets.get(id) ?? [];
   const at = placedAt(partition, id, from, to, forgets);
   if (at >= from && at <= to) return at;
+  // Behind the span only the ids know it.
+  if (forgets) return 'unknown';
   // The broker looks for the newest record with the id: one that was used again later is not found below.
   if ((offsets.at(-1) ?? -1) > to) return 'unknown';
   return offsets.some((offset) => offset <= committed) ? 'below' : 'unknown';

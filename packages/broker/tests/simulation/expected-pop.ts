@@ -3,6 +3,7 @@
  * partition now, and what is its cursor afterwards.
  */
 import type { PopRequest } from '../../src/runtime/mod.ts';
+import { isCancelled, isWaiting, newestVisible } from './due-audit.ts';
 import { countedOffset } from './expected-limits.ts';
 import {
   type ExpectedCursor,
@@ -48,7 +49,7 @@ export function leaseUsOf(request: PopRequest, queueLeaseSeconds: number, maxSec
   return (maxSeconds > 0 ? Math.min(seconds, maxSeconds) : seconds) * 1_000_000;
 }
 
-/** The cursor and where it may be when expired records were passed over without a reply. */
+/** The cursor and where it may be when expired and cancelled records were passed over without a reply. */
 export function withExpiredPassed(
   partition: ExpectedPartition,
   cursor: ExpectedCursor,
@@ -58,11 +59,17 @@ export function withExpiredPassed(
   const found = [cursor];
   // What was removed is passed over by whoever comes to it.
   if (partition.logStart - 1 > cursor.committed) found.push({ ...cursor, committed: partition.logStart - 1 });
-  if (partition.queue.ttls.every(({ ttlUs }) => ttlUs === 0)) return found;
-  for (const append of partition.appends) {
-    if (append.last <= cursor.committed) continue;
-    if (!partition.queue.mayHaveExpired(append.stampUs, nowUs)) break;
-    found.push({ ...cursor, committed: append.last });
+  if (partition.due.size === 0 && partition.queue.ttls.every(({ ttlUs }) => ttlUs === 0)) return found;
+  // Behind what was removed, too.
+  for (const { committed } of [...found]) {
+    for (let offset = committed + 1; offset <= partition.last; ) {
+      if (!isCancelled(partition, offset)) {
+        const append = partition.appendOf(offset);
+        if (!partition.queue.mayHaveExpired(append.stampUs, nowUs)) break;
+        offset = append.last;
+      }
+      found.push({ ...cursor, committed: offset++ });
+    }
   }
   return found;
 }
@@ -86,18 +93,29 @@ export function objection(
   const isVisible = (stampUs: number): boolean => stampUs + queue.delayUs <= nowUs;
   if (records.some(({ stampUs }) => !isVisible(stampUs))) return 'a record is delivered before its delay is over';
   if (records.some(({ stampUs }) => queue.isExpired(stampUs, nowUs))) return 'a record is delivered after its ttl';
-  if (records.some(({ offset }, i) => offset !== first + i)) return 'the offsets are not consecutive';
+  if (records.some(({ offset }) => isWaiting(partition, offset, nowUs))) return 'a record is delivered before its time';
+  if (records.some(({ offset }) => isCancelled(partition, offset))) return 'a cancelled record is delivered';
+  if (!areConsecutive(partition, records)) return 'the offsets are not consecutive';
   if (facts.conflation) {
     if (records.length !== 1) return `${records.length} records are delivered under conflation`;
     if (first <= cursor.committed) return `offset ${first} is settled`;
-    const append = partition.appendOf(first);
-    const next = partition.appends.find((other) => other.first === append.last + 1);
-    if (first !== append.last || (next !== undefined && isVisible(next.stampUs))) return 'it is not the newest record';
+    const newest = newestVisible(partition, cursor.committed + 1, nowUs);
+    if (first !== newest) return `the newest record is ${newest}`;
   } else if (first !== cursor.committed + 1) return `offset ${cursor.committed + 1} is next`;
   const end = records[records.length - 1].offset;
   const attempt = attemptOf(queue, cursor, end, facts);
   if (delivery.attempt !== attempt) return `it is attempt ${attempt}, not ${delivery.attempt}`;
   return null;
+}
+
+/** True when nothing but cancelled records lies between those that are delivered. */
+function areConsecutive(partition: ExpectedPartition, records: readonly DeliveredRecord[]): boolean {
+  let expected = records[0].offset;
+  for (const { offset } of records) {
+    while (expected < offset && isCancelled(partition, expected)) expected++;
+    if (offset !== expected++) return false;
+  }
+  return true;
 }
 
 function attemptOf(queue: ExpectedQueue, cursor: ExpectedCursor, end: number, facts: ClaimFacts): number {
@@ -131,7 +149,9 @@ export function claimed(
  */
 export function claimableSince(partition: ExpectedPartition, cursor: ExpectedCursor, nowUs: number): number | null {
   const { queue } = partition;
-  const next = partition.records[cursor.committed + 1] as ExpectedRecord | undefined;
+  let offset = cursor.committed + 1;
+  while (isCancelled(partition, offset)) offset++;
+  const next = partition.records[offset] as ExpectedRecord | undefined;
   // One that is at its limit is given up, and no answer tells.
   if (queue.options.maxDeliveries > 0 && cursor.attemptCount >= queue.options.maxDeliveries) return null;
   if (next === undefined || queue.mayHaveExpired(next.stampUs, nowUs)) return null;
@@ -142,6 +162,8 @@ export function claimableSince(partition: ExpectedPartition, cursor: ExpectedCur
     cursor.heldUntilUs,
     cursor.changedAtUs,
     queue.changedAtUs,
+    partition.due.get(offset)?.dueUs ?? 0,
+    partition.dueChangedAtUs,
   );
   return sinceUs <= nowUs ? sinceUs : null;
 }

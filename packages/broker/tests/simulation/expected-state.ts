@@ -42,6 +42,10 @@ export class ExpectedPartition {
   readonly cursors = new Map<string, readonly ExpectedCursor[]>();
   isPaused = false;
   resumedAtUs = 0;
+  /** Records that wait or waited for a time of their own, and cancelled ones, by offset. */
+  readonly due = new Map<number, { readonly dueUs: number; readonly isCancelled: boolean }>();
+  /** When one of them was moved or cancelled last. */
+  dueChangedAtUs = 0;
 
   constructor(pid: number, name: string, queue: ExpectedQueue) {
     this.pid = pid;

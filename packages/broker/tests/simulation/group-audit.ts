@@ -95,7 +95,10 @@ export class GroupAudit {
     const queue = this.#host.queues.get(request.queue);
     if (missing === 'queue') {
       // It may also have been deleted, and made again, while the seek was under way.
-      const wasThere = [...before.keys()].some((partition) => partition.queue === queue);
+      // One whose partitions were all cleaned up meanwhile counts as none.
+      const wasThere = [...before.keys()].some(
+        (each) => each.queue === queue && queue.partitions.get(each.name) === each,
+      );
       ensure(!wasThere || queue === undefined, `the queue ${request.queue} has partitions`);
       seek.isDecided = true;
       return;

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Deadlines } from '../../src/core/deadlines.ts';
+import { DueTable } from '../../src/core/due-table.ts';
 import { BrokerState, type CursorRecord, Schedule } from '../../src/core/mod.ts';
 import type { Disk } from '../../src/ports/mod.ts';
 import { DraftJournal } from '../../src/runtime/draft-journal.ts';
@@ -57,6 +58,20 @@ function lyingDisk(disk: Disk): Disk {
 }
 
 describe('the net catches a broker', () => {
+  it('that delivers messages before their time', () =>
+    assertPatchCaught(DueTable.prototype, 'isWaiting', () => () => false));
+
+  it('that cancels the message behind the one that was meant', () =>
+    assertPatchCaught(
+      DueTable.prototype,
+      'cancel',
+      (cancel) =>
+        function (this: DueTable, row: number) {
+          const next = this.next(this.pidOf(row), this.offsetOf(row) + 1);
+          cancel.call(this, next >= 0 && !this.isCancelled(next) ? next : row);
+        },
+    ));
+
   it('whose disk says "synced" without syncing', () => assertCaught({ disk: lyingDisk }));
 
   it('that answers before its log is durable', () =>

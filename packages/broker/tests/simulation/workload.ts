@@ -5,7 +5,7 @@
 import { type BrokerIdentity, defaultGroup, idText } from '../../src/core/mod.ts';
 import type { ConfigureRequest, PopRequest } from '../../src/runtime/mod.ts';
 import type { AuditedEngine, SentAck } from './audited-engine.ts';
-import type { PopAnswer, PushedItem } from './auditor.ts';
+import type { PopAnswer, PushedItem, PushedResult } from './auditor.ts';
 import { changeDeadLetters, limitOptions } from './dead-letter-client.ts';
 import { retentionOptions } from './expected-retention.ts';
 import type { SimulatedRandom } from './simulated-random.ts';
@@ -111,7 +111,8 @@ class Producer extends Client {
       for (let i = 0; i < count; i++) {
         if (this.chance(0.3)) place.partition = this.partition();
         if (this.chance(0.1)) place.queue = this.queue();
-        made.push({ ...place, id: this.#id(), payload: this.#payload() });
+        const item = { ...place, id: this.#id(), payload: this.#payload() };
+        made.push(features.dueMessages && this.chance(0.2) ? { ...item, delayMs: this.#delayMs() } : item);
       }
       items = made;
     }
@@ -119,6 +120,7 @@ class Producer extends Client {
     this.host.engine.push(items, (result) => {
       if (result.kind === 'answered') {
         const identity = this.host.identity();
+        this.#noteDue(items, result.answer);
         items.forEach(({ id }, i) => {
           const { stampUs, pid, index, offset } = result.answer[i];
           if (id !== null || identity === null || offset < 0 || this.#mintedIds.length > 50) return;
@@ -131,6 +133,21 @@ class Producer extends Client {
         return;
       }
       this.next();
+    });
+  }
+
+  #delayMs(): number {
+    return this.one(0, 1, this.integer(1, 300), this.integer(300, 3000), 8000);
+  }
+
+  #noteDue(items: readonly PushedItem[], results: readonly PushedResult[]): void {
+    const identity = this.host.identity();
+    if (identity === null) return;
+    items.forEach(({ queue, partition, id }, i) => {
+      const { stampUs, pid, index, dueUs } = results[i];
+      if (dueUs > 0) {
+        this.host.engine.due.note({ queue, partition, id, messageId: idText(identity, stampUs, pid, index) });
+      }
     });
   }
 

@@ -43,6 +43,7 @@ export interface Features {
   readonly groupDeletes: boolean;
   readonly groupMoves: boolean;
   readonly pauses: boolean;
+  readonly dueMessages: boolean;
   readonly deadLetterChanges: boolean;
   readonly deliveryLimits: boolean;
   readonly leaseCeilings: boolean;
@@ -170,6 +171,7 @@ export function drawWorld(seed: number): WorldOptions {
   for (const name of groupFeatureNames) features[name] = groupRandom.chance(groupShare);
   const later = new SimulatedRandom(seed, 12);
   for (const name of laterFeatureNames) features[name] = later.chance(0.4);
+  features.dueMessages = new SimulatedRandom(seed, 13).chance(0.5);
   const faultShare = one(0, 0.25, 0.5, 0.8);
   const faults = {} as Record<keyof Faults, boolean>;
   for (const name of faultNames) faults[name] = random.chance(faultShare);
@@ -214,7 +216,7 @@ export function drawWorld(seed: number): WorldOptions {
 export function describeWorld({ features, faults, retention }: WorldOptions): string {
   const on = (names: readonly string[], from: object): string =>
     names.filter((name) => (from as Record<string, boolean>)[name]).join(' ') || 'none';
-  const kept = retention.isOn ? ' retention' : '';
+  const kept = (retention.isOn ? ' retention' : '') + (features.dueMessages ? ' dueMessages' : '');
   const names = [...featureNames, ...groupFeatureNames, ...laterFeatureNames];
   return `features: ${on(names, features)}${kept}; faults: ${on(faultNames, faults)}`;
 }

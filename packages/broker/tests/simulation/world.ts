@@ -7,10 +7,11 @@
 import { createHasher, recordType } from '../../src/codec/mod.ts';
 import { type BrokerState, idText } from '../../src/core/mod.ts';
 import { hashState, StateReplay } from '../../src/data-folder.ts';
-import type { PopRequest, Store } from '../../src/runtime/mod.ts';
+import type { DuePage, PopRequest, Store } from '../../src/runtime/mod.ts';
 import { verifyLog } from '../../src/storage/offline.ts';
 import { AuditedEngine, type NetworkOptions, type Result } from './audited-engine.ts';
 import { type AuditCounts, Auditor, type PopAnswer, Violation } from './auditor.ts';
+import { DueOperator } from './due-operator.ts';
 import type { ExpectedQueue } from './expected-state.ts';
 import { FaultInjector } from './faults.ts';
 import type { GroupAudit } from './group-audit.ts';
@@ -49,6 +50,9 @@ const stepMs = 50;
 /** Virtual time within which a healed broker must have delivered everything: the longest lease, and some. */
 const drainMsMax = 150_000;
 const restartMsMax = 300;
+/** What waits longer than this is not waited for. */
+const distantUs = 60_000_000;
+
 const compareEveryMs = 400;
 
 export async function runWorld(options: WorldOptions, hooks: ProcessHooks = {}): Promise<WorldReport> {
@@ -154,6 +158,7 @@ class World {
       };
       startClients(host);
       if (GroupOperator.isNeeded(host)) new GroupOperator(host).start();
+      if (DueOperator.isNeeded(host)) new DueOperator(host).start();
       this.#faults.start();
       this.#compareAgainAndAgain();
       await this.#pass(() => this.#auditor.counts.pushed >= recordsMax, durationMs, null);
@@ -389,6 +394,7 @@ class World {
     for (const request of resumptions(this.#auditor.queues.values())) {
       await this.#until((done) => this.#engine.groups.pause(request, done), `${JSON.stringify(request)} is resumed`);
     }
+    await this.#callInDistant();
     for (const queue of this.#auditor.queues.keys()) await this.#probe(queue);
     const drains = [...this.#auditor.queues.values()].flatMap((queue) =>
       [...queue.subscriptions].filter(([, { registered }]) => registered).map(([group]) => ({ queue, group })),
@@ -436,6 +442,16 @@ class World {
     };
     const request = { queue, namespace: null, task: null, mode: 'merge' as const, options };
     await this.#until<null>((done) => this.#engine.configure(request, done), `${queue} is configured`);
+  }
+
+  /** What waits for a time that a stepped wall clock put far away gets one that will come. */
+  async #callInDistant(): Promise<void> {
+    const page = await this.#until<DuePage>((done) => this.#engine.due.list(done), 'messages that wait are listed');
+    for (const { messageId, dueUs } of page.rows) {
+      if (dueUs < (this.#process?.clock.nowUs() ?? 0) + distantUs) continue;
+      const request = { partition: null, name: messageId, due: -1 };
+      await this.#until((done) => this.#engine.due.change(request, done), `${messageId} is due`);
+    }
   }
 
   async #probe(queue: string): Promise<void> {
