@@ -146,11 +146,12 @@ export class SoloLog implements Log {
     this.draft = this.#memory;
     this.#cold = new ColdReads(parts.disk, options);
     this.#writer = new SegmentWriter(parts.disk, options);
-    this.#segments = segments.map((segment, i) => ({
-      base: segment.base,
-      end: segments[i + 1]?.base ?? facts.tail,
+    this.#segments = segments.map(({ base, fileBytes, firstSequence }, i) => ({
+      base,
+      // Behind a file that does not reach the next one, something was reclaimed.
+      end: i + 1 < segments.length ? Math.min(base + fileBytes, segments[i + 1].base) : facts.tail,
       sealed: i + 1 < segments.length,
-      firstSequence: segment.firstSequence,
+      firstSequence,
     }));
     this.#writing = Math.max(0, segments.length - 1);
     this.#sequence = facts.lastSequence;
@@ -257,7 +258,7 @@ export class SoloLog implements Log {
     return this.#segments.map((segment) => ({ ...segment }));
   }
 
-  /** Sealed segments before a part that was reclaimed end where that begins, which no file says. */
+  /** Sealed segments before a part that was reclaimed end where that begins; a file may have zeros behind its end. */
   noteReclaimed(reclaimedBefore: (address: LogAddress) => LogGap | undefined): void {
     for (let i = 0; i + 1 < this.#segments.length; i++) {
       const segment = this.#segments[i];

@@ -895,7 +895,9 @@ export class Auditor {
   #syncGivenUp({ state, nowUs }: Moment): void {
     for (const row of state.deadLetters.all()) {
       if (!isGivenUp(row)) continue;
-      if (this.deadLetters.has(deadLetterKey(row.pid, row.group, row.offset))) continue;
+      // A group that was moved back gives the same record up again: its newer row takes the place of the earlier one.
+      const known = this.deadLetters.get(deadLetterKey(row.pid, row.group, row.offset));
+      if (known?.stampUs === row.stampUs) continue;
       const partition = this.partitions.get(row.pid);
       ensure(partition !== undefined, `a dead letter belongs to a partition: pid ${row.pid}`);
       const cursors = this.#candidates(partition, row.group, row.stampUs);

@@ -124,8 +124,8 @@ export class FaultInjector {
   }
 
   /**
-   * One bit of a file that nobody writes any more. Files that can be built again are not mended; with retention, what
-   * they are built from may be gone, and two at the same time are more than a broker can bear.
+   * One bit of a file that nobody writes any more, for a while: what it could be built from again may be reclaimed
+   * meanwhile, and two damaged copies of the same facts are more than a broker can bear.
    */
   #flip(): void {
     const { disk, random, scheduler } = this.#host;
@@ -143,7 +143,6 @@ export class FaultInjector {
     disk.corrupt(flip.path, flip.position, flip.bit);
     this.#host.trace(`bit ${flip.bit} of ${path} at ${flip.position} flips`);
     if (!isSegment) {
-      if (!this.#host.options.retention.isOn) return;
       this.#otherFlips.push({ ...flip, byte: disk.contents(path)[flip.position] });
       scheduler.after(random.integer(1500), () => this.#mendOthers());
       return;

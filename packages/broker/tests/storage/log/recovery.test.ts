@@ -218,6 +218,7 @@ test('a missing or shortened segment is told of as a gap, and nothing in it is s
   const withGap = await openLog(missing);
   assert.deepEqual(withGap.recovery.gaps, [{ base: segments[2].base, end: segments[3].base }]);
   await assert.rejects(readAll(withGap, 0), LogDamage);
+  assert.deepEqual(withGap.segments()[1], segments[1], 'the segment before it ends where it ended');
   const short = disk.copy();
   short.place(paths[2], short.contents(paths[2]).slice(0, segments[2].end - segments[2].base - 1));
   const cut = await openLog(short);
