@@ -150,6 +150,8 @@ export class SegmentedIndex implements RecordIndex {
   /** Oldest first; the last one is being written. */
   private readonly memory: MemorySegment[] = [];
   private readonly sidecars = new Map<LogAddress, AdoptedSidecar>();
+  /** Highest base of all that were ever in use. */
+  private newestSidecar: LogAddress = -1;
   private readonly pidDirectory: FilterDirectory<Sidecar>;
   private readonly idDirectory: FilterDirectory<Sidecar>;
   private readonly remembered: Remembered;
@@ -266,6 +268,13 @@ export class SegmentedIndex implements RecordIndex {
   }
 
   findId(pid: number, hashHigh: number, hashLow: number, sinceUs: number): FoundId | undefined {
+    const segment = this.findIdInMemory(pid, hashHigh, hashLow, sinceUs);
+    if (segment === undefined || this.mayHoldNewerId(segment, pid, hashHigh, sinceUs)) return undefined;
+    return this.foundId;
+  }
+
+  /** Fills `foundId` with the newest record in memory, and gives its segment. */
+  private findIdInMemory(pid: number, hashHigh: number, hashLow: number, sinceUs: number): MemorySegment | undefined {
     const { rows, memory, foundId } = this;
     const keyOfPid = pidKey(pid);
     const keyHigh = idKeyHigh(keyOfPid, hashHigh);
@@ -283,9 +292,19 @@ export class SegmentedIndex implements RecordIndex {
       foundId.offset = rows.firstOffsetAt(index) + ordinal - firstOrdinal;
       foundId.stampUs = stampUs;
       foundId.index = ordinal - firstOrdinal;
-      return foundId;
+      return segment;
     }
     return undefined;
+  }
+
+  /**
+   * A start that finds a sidecar damaged or missing takes its segment into memory, but not those behind it: then a newer
+   * record with the same id may be in one of their sidecars.
+   */
+  private mayHoldNewerId({ base }: MemorySegment, pid: number, hashHigh: number, sinceUs: number): boolean {
+    if (base > this.newestSidecar) return false;
+    const candidates = this.idDirectory.candidates(idKeyHigh(pidKey(pid), hashHigh) >>> 0, sinceUs);
+    return candidates.some((sidecar) => sidecar.base > base && !this.isInMemory(sidecar.base));
   }
 
   mayHoldId(pid: number, hashHigh: number, _hashLow: number, sinceUs: number): boolean {
@@ -299,8 +318,10 @@ export class SegmentedIndex implements RecordIndex {
       if (known !== undefined) return { ...known };
       const { generation } = this;
       const found = await this.repaired(() => this.searchIds(pid, hashHigh >>> 0, hashLow >>> 0, sinceUs));
-      if (found !== undefined) return found.stampUs < sinceUs ? undefined : found;
-      if (generation === this.generation) return undefined;
+      if (generation !== this.generation) continue;
+      const isInMemory = this.findIdInMemory(pid, hashHigh, hashLow, sinceUs) !== undefined;
+      if (isInMemory && (found === undefined || found.stampUs < this.foundId.stampUs)) return { ...this.foundId };
+      return found === undefined || found.stampUs < sinceUs ? undefined : found;
     }
   }
 
@@ -333,6 +354,7 @@ export class SegmentedIndex implements RecordIndex {
       const replaced = this.sidecars.get(base);
       if (part === 'ids') sidecar.dropBlocks();
       this.sidecars.set(base, { sidecar, blocks: part === 'all', ids: true });
+      this.newestSidecar = Math.max(this.newestSidecar, base);
       this.markAdopted(base);
       this.generation++;
       if (replaced !== undefined) await this.putAway(replaced);
