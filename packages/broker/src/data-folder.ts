@@ -298,6 +298,7 @@ async function recover(
   }
   const start = await newestState(disk, plain, log, parts.rowsAtFirst ?? roomForRows);
   const { state } = start;
+  const snapshotReclaimed = [...state.reclaimed.all()];
   if (start.sequence > soloLog.recovery.lastSequence) {
     throw new LogDamage(
       segmentFolder,
@@ -341,7 +342,11 @@ async function recover(
   soloLog.onSegmentSealed = (base) => indexQueue.add(base);
   for (const base of replayed.unindexed) indexQueue.add(base);
   let snapshotAddress = start.address;
-  let snapshots: { sequence: number; address: LogAddress }[] = await listSnapshotMetas(disk, plain);
+  // One that is newer than the state that was loaded is damaged.
+  let snapshots: { sequence: number; address: LogAddress }[] = (await listSnapshotMetas(disk, plain)).filter(
+    ({ sequence }) => sequence <= start.sequence,
+  );
+  const replayedSequence = soloLog.nextSequence - 1;
   let snapshotBytes = 0;
   return {
     log: soloLog,
@@ -356,6 +361,10 @@ async function recover(
       dropBlocks: (base) => index.drop(base),
       remove: (base) => soloLog.removeSegment(base),
       expireIds: () => index.expireIds(idsNeededSinceUs()),
+      announcedBy: (base) => {
+        if (snapshotReclaimed.some((range) => range.base <= base && base < range.end)) return start.sequence;
+        return state.reclaimed.holds(base) ? replayedSequence : undefined;
+      },
       snapshots: () => ({
         newestSequence: snapshots[0]?.sequence ?? 0,
         newestAddress: snapshots[0]?.address ?? 0,

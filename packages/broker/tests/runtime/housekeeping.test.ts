@@ -220,6 +220,30 @@ describe('retention', () => {
     );
   });
 
+  it('is done also by a broker that is killed before its second pass, time and again, while messages come', async () => {
+    const machine = new Machine();
+    await machine.start();
+    await machine.configure({ retentionEnabled: true, retentionSeconds: 10 });
+    await pushEach(machine, records(0, 400));
+    assert.ok(machine.segmentFiles().length > 8);
+    machine.kill('kill');
+    await machine.scheduler.advance(60_000);
+    for (let life = 0; life < 6; life++) {
+      await machine.start();
+      await machine.pass(0.9);
+      await machine.check();
+      await pushEach(machine, records(400 + life, 1));
+      machine.kill(life % 2 === 0 ? 'kill' : 'power');
+    }
+    assert.ok(machine.segmentFiles().length <= 2, `${machine.segmentFiles()}`);
+    await machine.start();
+    const { records: got } = await machine.pop('g');
+    assert.deepEqual(
+      got.map(({ offset }) => offset),
+      [400, 401, 402, 403, 404, 405],
+    );
+  });
+
   it('by completedRetentionSeconds removes only what every group consumed, and a group that begins holds it back', async () => {
     const machine = new Machine();
     await machine.start();
@@ -299,7 +323,8 @@ describe('retention', () => {
     for (let round = 0; round < 100; round++) {
       await pushEach(machine, records(round * 4, 4));
       for (const [group, from] of next) {
-        if (group === 'slow' && round % 5 !== 0) continue;
+        // Not right before a pass: what a pop has passed over nobody misses.
+        if (group === 'slow' && round % 5 !== 2) continue;
         const { leaseStamp, records: got } = await machine.pop(group, 6);
         if (got.length === 0) continue;
         const [{ offset: first }] = got;
