@@ -281,9 +281,15 @@ describe('due messages', { concurrency: 8 }, () => {
     await due.one(queue, 'p', 'm1', { delayMs: day });
     await due.one(queue, 'p', 'm2', { delayMs: day });
     await due.one(queue, 'p', 'm3');
+    await due.one(queue, 'p', 'm4', { delayMs: day });
     const [, row] = (await due.list({ queue })).messages;
+    const listed = await broker.client.request<{ messages: { partitionId: string }[] }>(
+      'GET',
+      `/api/v1/messages?queue=${queue}`,
+    );
+    const [{ partitionId: uuid }] = listed.body.messages;
     const waiting = due.names(queue, { waitMs: 20_000 });
-    for (const path of [first.message_id, `queues/${queue}/partitions/p/m2`, `${row.partitionId}/m1`]) {
+    for (const path of [first.message_id, `queues/${queue}/partitions/p/m2`, `${row.partitionId}/m1`, `${uuid}/m4`]) {
       const { status, body } = await due.cancel(path);
       assert.equal(status, 200, path);
       assert.equal(body.cancelled, true);
@@ -296,6 +302,7 @@ describe('due messages', { concurrency: 8 }, () => {
     assert.equal((await due.move(first.message_id, { delayMs: 5 })).status, 409);
     for (const path of [
       'nobody',
+      `${uuid}/none`,
       'queues/none/partitions/p/m',
       `queues/${queue}/partitions/none/m`,
       '999999/m',
@@ -306,6 +313,7 @@ describe('due messages', { concurrency: 8 }, () => {
       assert.equal(body.code, 'not_found');
     }
     assert.equal((await due.cancel(`queues/${queue}/partitions/p/m3`)).status, 409);
+    assert.equal((await due.cancel('customer-42/m1')).status, 400);
     const read = await broker.client.request<{ entries: { records: { offset: number }[] }[] }>(
       'POST',
       '/api/v1/fetch',
@@ -313,7 +321,7 @@ describe('due messages', { concurrency: 8 }, () => {
         json: { entries: [{ queue, partition: 'p', offset: 0 }] },
       },
     );
-    assert.equal(read.body.entries[0].records.length, 4, 'reads by offset show what was cancelled');
+    assert.equal(read.body.entries[0].records.length, 5, 'reads by offset show what was cancelled');
   });
 
   it('that are all cancelled leave nothing to do', async () => {

@@ -193,9 +193,9 @@ const routes: readonly Route[] = [
     new ReplayExchange(services, request, response).startFor({ id: names[0] }),
   ),
   bodyRoute('POST', '/api/v1/messages/*/*/retry', ({ services, request, response, names }) =>
-    new ReplayExchange(services, request, response).startFor({ address: addressOf(names[0], names[1]) }),
+    new ReplayExchange(services, request, response).startFor({ address: addressOf(services.engine.identity, names) }),
   ),
-  route('DELETE', '/api/v1/messages/*/*', (call) => deleteAddress(exchangeOf(call), call.names[0], call.names[1])),
+  route('DELETE', '/api/v1/messages/*/*', (call) => deleteAddress(exchangeOf(call), call.names)),
   bodyRoute('POST', '/api/v1/dlq/redrive', ({ services, request, response }) =>
     new RedriveExchange(services, request, response).start(),
   ),
