@@ -23,8 +23,15 @@ import type { LogOptions } from './storage/log-options.ts';
 import { readLog, readSegment } from './storage/log-reader.ts';
 import { segmentFolder, segmentPath } from './storage/segment-format.ts';
 import { gapDamage, gapsOf, listSegments } from './storage/segment-list.ts';
-import { buildSidecar, listSidecars, removeUnfinishedSidecars, type VisitSegment } from './storage/sidecar-build.ts';
-import type { SidecarDamage } from './storage/sidecar-format.ts';
+import {
+  buildSidecar,
+  listSidecarCopies,
+  listSidecars,
+  removeUnfinishedSidecars,
+  type VisitSegment,
+} from './storage/sidecar-build.ts';
+import { copySidecar, restoreSidecar } from './storage/sidecar-copy.ts';
+import { SidecarDamage, sidecarPath } from './storage/sidecar-format.ts';
 import {
   listSnapshotMetas,
   openNewestSnapshot,
@@ -321,14 +328,17 @@ async function recover(
   const idsNeededSinceUs = (): number => clock.nowUs() - longestWindowUs(state);
   const endOf = (base: LogAddress): LogAddress | undefined =>
     soloLog.segments().find((segment) => segment.base === base)?.end;
-  const indexQueue = new IndexQueue(index, background, log, idsNeededSinceUs, endOf);
+  const indexQueue = new IndexQueue(index, background, log, idsNeededSinceUs, endOf, {
+    make: (base) => copySidecar(disk, plain, base),
+    restore: (base) => restoreSidecar(disk, plain, base),
+  });
   let replayed: Replayed;
   try {
     replayed = await replayLog(disk, plain, soloLog, index, start);
     const missing = gapDamage(gaps, (address) => state.reclaimed.before(address));
     if (missing !== null) throw missing;
     soloLog.noteReclaimed((address) => state.reclaimed.before(address));
-    await adoptIdsOfReclaimed(disk, soloLog, index, state, log);
+    await adoptIdsOfReclaimed(disk, plain, soloLog, index, state, log);
   } catch (error) {
     await index.close();
     throw error;
@@ -358,7 +368,11 @@ async function recover(
       sealed: () => soloLog.segments().filter((segment) => segment.sealed),
       visitBlocks: (base, visit, pause) => index.visitBlocks(base, visit, pause),
       hasRelocated: (pid, offset, address) => index.hasRelocated(pid, offset, address),
-      dropBlocks: (base) => index.drop(base),
+      dropBlocks: async (base) => {
+        // What is left of it afterwards cannot be built again.
+        if (index.usesIds(base)) await indexQueue.copy(base);
+        await index.drop(base);
+      },
       remove: (base) => soloLog.removeSegment(base),
       expireIds: () => index.expireIds(idsNeededSinceUs()),
       announcedBy: (base) => {
@@ -401,24 +415,47 @@ async function recover(
 /** Ids outlive the records that had them: what is left of segments that were reclaimed is taken into use for them. */
 async function adoptIdsOfReclaimed(
   disk: Disk,
+  plain: Hasher,
   soloLog: SoloLog,
   index: SegmentedIndex,
   state: BrokerState,
   log: DataFolderParts['log'],
 ): Promise<void> {
-  const present = new Set(soloLog.segments().map((segment) => segment.base));
-  for (const base of await listSidecars(disk)) {
+  const ends = new Map(soloLog.segments().map(({ base, end }) => [base, end]));
+  for (const base of new Set([...(await listSidecars(disk)), ...(await listSidecarCopies(disk))])) {
     // The file of one that was reclaimed may still be there, for a moment.
-    if (present.has(base) && !state.reclaimed.holds(base)) continue;
+    const end = ends.get(base);
+    if (end !== undefined && !state.reclaimed.holds(base)) continue;
     const adoption = await index.adopt(base, 'ids');
-    if (adoption.ok || adoption.reason === 'missing') continue;
-    log('error', `${adoption.damage.message}: ${forgottenIds}`);
+    if (adoption.ok) continue;
+    const damage = adoption.reason === 'missing' ? `${sidecarPath(base)} is missing` : adoption.damage.message;
+    if (end !== undefined && (await builtAgain(disk, plain, base, end)) && (await index.adopt(base, 'ids')).ok) {
+      log('warn', `${damage}; it was built again`);
+      continue;
+    }
+    if ((await restoreSidecar(disk, plain, base)) && (await index.adopt(base, 'ids')).ok) {
+      log('warn', `${damage}; ${takenFromCopy}`);
+      continue;
+    }
+    log('error', `${damage}: ${forgottenIds}`);
     await index.discard(base);
   }
 }
 
+/** False when the segment cannot be read. */
+async function builtAgain(disk: Disk, plain: Hasher, base: LogAddress, end: LogAddress): Promise<boolean> {
+  try {
+    await buildSidecar(disk, plain, (from, visit) => readSegment(disk, plain, from, visit, {}, end), base);
+    return true;
+  } catch (error) {
+    if (!(error instanceof LogDamage)) throw error;
+    return false;
+  }
+}
+
+const takenFromCopy = 'its segment was reclaimed, and its copy takes its place';
 const forgottenIds =
-  'its segment was reclaimed, so that the ids in it are forgotten; duplicates of them are not recognised';
+  'its segment was reclaimed, and it has no copy, so that the ids in it are forgotten; duplicates of them are not recognised';
 
 /** Ids are asked for at least this long, also when no queue has such a window: late acks name them. */
 const idsKeptUsMin = 900 * 1_000_000;
@@ -454,6 +491,12 @@ async function beginState(parts: DataFolderParts, soloLog: SoloLog, state: Broke
   await durable;
 }
 
+/** The second copies of sidecars, see storage/sidecar-copy.ts. */
+interface SidecarCopies {
+  make(base: LogAddress): Promise<void>;
+  restore(base: LogAddress): Promise<boolean>;
+}
+
 /** Builds sidecars one after the other and takes each into use. */
 class IndexQueue {
   readonly #index: SegmentedIndex;
@@ -465,6 +508,7 @@ class IndexQueue {
   readonly #repairs = new Map<LogAddress, Promise<void>>();
   /** Where the segment at a base ends; undefined when its file is gone. */
   readonly #endOf: (base: LogAddress) => LogAddress | undefined;
+  readonly #copies: SidecarCopies;
   #running = false;
   #stopped = false;
 
@@ -474,8 +518,10 @@ class IndexQueue {
     log: DataFolderParts['log'],
     idsNeededSinceUs: () => number,
     endOf: (base: LogAddress) => LogAddress | undefined,
+    copies: SidecarCopies,
   ) {
     this.#endOf = endOf;
+    this.#copies = copies;
     this.#index = index;
     this.#idsNeededSinceUs = idsNeededSinceUs;
     this.#background = background;
@@ -499,14 +545,40 @@ class IndexQueue {
     let repair = this.#repairs.get(damage.base);
     if (repair === undefined) {
       const end = this.#endOf(damage.base);
-      if (end === undefined) this.#log('error', `${damage.message}: ${forgottenIds}`);
-      else this.#log('warn', `${damage.message}; it is built again`);
-      repair = (end === undefined ? this.#index.discard(damage.base) : this.#rebuild(damage.base, end)).finally(() =>
+      if (end !== undefined) this.#log('warn', `${damage.message}; it is built again`);
+      repair = (end === undefined ? this.#restore(damage) : this.#rebuild(damage.base, end)).finally(() =>
         this.#repairs.delete(damage.base),
       );
       this.#repairs.set(damage.base, repair);
     }
     return repair;
+  }
+
+  /** Makes a copy of a sidecar whose segment is about to go. */
+  async copy(base: LogAddress): Promise<void> {
+    try {
+      await this.#copies.make(base);
+    } catch (error) {
+      if (!(error instanceof SidecarDamage)) throw error;
+      try {
+        await this.repair(error);
+        await this.#copies.make(base);
+      } catch (failure) {
+        if (!(failure instanceof StoreDamage)) throw failure;
+        // Neither of the two can be read: nobody needs a block of it, and the ids that can be read stay.
+        this.#log('error', `${error.message}, and it has no copy: ${failure.message}`);
+      }
+    }
+  }
+
+  async #restore(damage: SidecarDamage): Promise<void> {
+    const { base } = damage;
+    if ((await this.#copies.restore(base)) && (await this.#index.adopt(base, 'ids')).ok) {
+      this.#log('warn', `${damage.message}; ${takenFromCopy}`);
+      return;
+    }
+    this.#log('error', `${damage.message}: ${forgottenIds}`);
+    await this.#index.discard(base);
   }
 
   async #rebuild(base: LogAddress, end: LogAddress): Promise<void> {

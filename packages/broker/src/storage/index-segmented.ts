@@ -23,9 +23,9 @@ import { BlockRows } from './index-blocks.ts';
 import { IdTable, type RecordPids } from './index-ids.ts';
 import { Remembered } from './index-remembered.ts';
 import type { Checksum } from './log-checksum.ts';
-import { segmentFolder } from './segment-format.ts';
 import { originalPid, relocatedPid } from './sidecar-columns.ts';
-import { SidecarDamage, sidecarPath } from './sidecar-format.ts';
+import { removeSidecar } from './sidecar-copy.ts';
+import { SidecarDamage } from './sidecar-format.ts';
 import { SidecarPages } from './sidecar-pages.ts';
 import { type BlockSink, type ListedBlock, Sidecar } from './sidecar-reader.ts';
 
@@ -327,8 +327,8 @@ export class SegmentedIndex implements RecordIndex {
 
   /**
    * Takes the sidecar of the sealed segment at `base` into use, in the place of the segment's rows in memory or of the
-   * sidecar used so far. With `ids` only the ids: the segment's blocks are gone. A sidecar that is missing or damaged is
-   * a result, and changes nothing; other errors of the disk reject.
+   * sidecar used so far. With `ids` only the ids: the segment's blocks are gone, as they are when it was dropped. A sidecar
+   * that is missing or damaged is a result, and changes nothing; other errors of the disk reject.
    */
   adopt(base: LogAddress, part: SidecarPart = 'all'): Promise<Adoption> {
     const current = this.memory[this.memory.length - 1];
@@ -337,9 +337,10 @@ export class SegmentedIndex implements RecordIndex {
       let sidecar: Sidecar | undefined;
       let pidKeys = new Uint32Array(0);
       let idKeys: Uint32Array;
+      const hasBlocks = part === 'all' && this.sidecars.get(base)?.blocks !== false;
       try {
         sidecar = await Sidecar.open(this.pages, base);
-        if (part === 'all') pidKeys = await sidecar.readPidKeys();
+        if (hasBlocks) pidKeys = await sidecar.readPidKeys();
         idKeys = await sidecar.readIdKeys();
       } catch (error) {
         await sidecar?.retire();
@@ -352,8 +353,8 @@ export class SegmentedIndex implements RecordIndex {
       await this.pidDirectory.add(sidecar, pidKeys);
       await this.idDirectory.add(sidecar, idKeys);
       const replaced = this.sidecars.get(base);
-      if (part === 'ids') sidecar.dropBlocks();
-      this.sidecars.set(base, { sidecar, blocks: part === 'all', ids: true });
+      if (!hasBlocks) sidecar.dropBlocks();
+      this.sidecars.set(base, { sidecar, blocks: hasBlocks, ids: true });
       this.newestSidecar = Math.max(this.newestSidecar, base);
       this.markAdopted(base);
       this.generation++;
@@ -395,6 +396,11 @@ export class SegmentedIndex implements RecordIndex {
     });
   }
 
+  /** True while ids of the segment are looked for in its sidecar. */
+  usesIds(base: LogAddress): boolean {
+    return this.sidecars.get(base)?.ids === true;
+  }
+
   /** True while rows of the segment are in memory. */
   isInMemory(base: LogAddress): boolean {
     return this.memory.some((segment) => segment.base === base);
@@ -425,10 +431,7 @@ export class SegmentedIndex implements RecordIndex {
         await this.pidDirectory.remove(adopted.sidecar);
         await this.idDirectory.remove(adopted.sidecar);
         await this.removeUnused(base, adopted);
-      } else {
-        await this.disk.remove(sidecarPath(base));
-        await this.disk.syncFolder(segmentFolder);
-      }
+      } else await removeSidecar(this.disk, base);
       this.generation++;
     });
   }
@@ -612,8 +615,7 @@ export class SegmentedIndex implements RecordIndex {
     if (adopted.blocks || adopted.ids) return;
     this.sidecars.delete(base);
     await adopted.sidecar.retire();
-    await this.disk.remove(sidecarPath(base));
-    await this.disk.syncFolder(segmentFolder);
+    await removeSidecar(this.disk, base);
   }
 
   private change<Result>(work: () => Promise<Result>): Promise<Result> {

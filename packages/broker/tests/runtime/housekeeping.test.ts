@@ -446,8 +446,56 @@ describe('reclaiming', () => {
     assert.equal((await machine.push([{ id: 'p-3' }])).statuses[0], itemStatus.duplicate);
     await machine.pass(1000);
     assert.deepEqual(machine.sidecarFiles().length <= 2, true);
+    assert.deepEqual(
+      machine.disk.paths().filter((path) => path.endsWith('.copy')),
+      [],
+    );
     assert.equal((await machine.push([{ id: 'p-3' }])).statuses[0], itemStatus.queued);
     await machine.check();
+  });
+
+  it('keeps the ids of reclaimed segments through damage to their sidecars, and says so when both copies are gone', async () => {
+    const machine = new Machine();
+    await machine.start();
+    await machine.configure({ maxWaitTimeSeconds: 5, dedupWindowSeconds: 100_000 });
+    await pushEach(machine, records(0, 400));
+    await machine.pass(30);
+    assert.ok(machine.segmentFiles().length <= 2);
+    const sidecars = machine.sidecarFiles().filter((path) => machine.disk.paths().includes(`${path}.copy`));
+    assert.ok(sidecars.length > 8);
+    /** Page 0 is the header, the blocks follow, then the ids. */
+    const damage = (path: string): void => {
+      const { length } = machine.disk.contents(path);
+      for (let at = 100; at < length; at += 4096) machine.disk.flip(path, at);
+    };
+    const pushAgain = async (): Promise<number[]> => {
+      const outcome = await machine.push(records(0, 400));
+      return [...outcome.statuses];
+    };
+    const all = (status: number) => Array.from({ length: 400 }, () => status);
+    // Met by a question.
+    await machine.restart();
+    for (const path of sidecars) damage(path);
+    assert.deepEqual(await pushAgain(), all(itemStatus.duplicate));
+    // Met at a start, and missing altogether.
+    for (const [i, path] of sidecars.entries()) {
+      if (i % 2 === 0) damage(path);
+      else await machine.scheduler.runUntil(machine.disk.remove(path));
+    }
+    await machine.restart();
+    assert.deepEqual(await pushAgain(), all(itemStatus.duplicate));
+    await machine.check();
+    // A damaged copy changes nothing as long as the sidecar holds.
+    for (const path of sidecars) damage(`${path}.copy`);
+    await machine.restart();
+    assert.deepEqual(await pushAgain(), all(itemStatus.duplicate));
+    assert.deepEqual(machine.complaints, []);
+    damage(sidecars[0]);
+    await machine.restart();
+    assert.equal((await pushAgain()).filter((status) => status === itemStatus.queued).length > 0, true);
+    assert.equal(machine.complaints.length, 1);
+    assert.match(machine.complaints[0], /ids in it are forgotten/);
+    assert.equal(machine.disk.paths().includes(`${sidecars[0]}.copy`), false);
   });
 
   it('a segment that is missing and was not reclaimed is damage with a name', async () => {
