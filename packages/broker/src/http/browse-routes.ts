@@ -18,7 +18,7 @@ import type { Exchange } from './exchange.ts';
 import { isoTime } from './iso-time.ts';
 import { BadParameter, type QueryParameters } from './query-parameters.ts';
 import { optionsJson, timeOrNull } from './queue-json.ts';
-import { beginRead, clamped, jsonAnswer, readPage, readParameters, replyWith } from './queue-routes.ts';
+import { beginRead, clamped, jsonAnswer, readPage, readParameters, replyWith } from './read-route.ts';
 import { timeOf } from './resource-routes.ts';
 
 const dataIs = asciiBytes(',"data":');

@@ -22,7 +22,7 @@ import {
 } from '../runtime/mod.ts';
 import type { Exchange } from './exchange.ts';
 import { isoTime, parseIsoTime } from './iso-time.ts';
-import { jsonAnswer, readParameters, replyWith } from './queue-routes.ts';
+import { jsonAnswer, readParameters, replyWith } from './read-route.ts';
 import { isObject, type JsonObject, parseJson, SmallBodyExchange } from './small-body.ts';
 
 /** Message id of a replay that stored nothing. */

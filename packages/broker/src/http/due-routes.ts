@@ -14,7 +14,7 @@ import {
 import { Exchange } from './exchange.ts';
 import { isoTime, parseIsoTime } from './iso-time.ts';
 import { BadParameter, type QueryParameters } from './query-parameters.ts';
-import { beginRead, clamped, jsonAnswer, readParameters, replyWith } from './queue-routes.ts';
+import { beginRead, clamped, jsonAnswer, readParameters, replyWith } from './read-route.ts';
 import type { Call } from './routes.ts';
 import { isObject, parseJson, SmallBodyExchange } from './small-body.ts';
 
