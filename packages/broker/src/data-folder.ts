@@ -96,74 +96,50 @@ function isClosedMark(view: DataView, from: number): boolean {
   return view.getUint8(from + 4) === recordType.closed;
 }
 
-/** Passes records on to the state, and blocks also to the index. */
-function indexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: number) => LogAddress): RecordHandlers {
-  return {
-    genesis: (record) => state.genesis(record),
-    queue: (record) => state.queue(record),
-    queueDeleted: (record) => {
-      const queue = state.queueByNumber.get(record.number);
-      if (queue !== undefined) for (let i = 0; i < queue.laneCount; i++) index.forgetLane(queue.lanes[i]);
-      state.queueDeleted(record);
-    },
-    partition: (...facts) => state.partition(...facts),
-    block: (pid, firstOffset, stampUs, count, length, bytes, view, at) => {
-      state.block(pid, firstOffset, stampUs, count, length, bytes, view, at);
-      index.addBlock(state.partitions.findPid(pid), bytes, view, at, addressOf(at));
-    },
-    subscription: (record) => state.subscription(record),
-    cursor: (record) => state.cursor(record),
-    deadLetter: (record) => state.deadLetter(record),
-    subscriptionDeleted: (record) => state.subscriptionDeleted(record),
-    partitionPaused: (record) => state.partitionPaused(record),
-    logStart: (record) => state.logStart(record),
-    partitionsDeleted: (queueNumber, pids) => {
-      for (const pid of pids) index.forgetLane(state.partitions.findPid(pid));
-      state.partitionsDeleted(queueNumber, pids);
-    },
-    relocatedBlock: (pid, firstOffset, fromAddress, bytes, view, at) => {
-      state.relocatedBlock(pid, firstOffset, fromAddress, bytes, view, at);
-      index.addRelocated(bytes, view, at, addressOf(at));
-    },
-    segmentReclaimed: (range) => state.segmentReclaimed(range),
-    trace: (record) => state.trace(record),
-    deadLetterRemoved: (record) => state.deadLetterRemoved(record),
-    dueRecord: (...facts) => state.dueRecord(...facts),
-    dueChanged: (...facts) => state.dueChanged(...facts),
-  };
-}
-
-/** Handlers for entries that the state already holds: only blocks of partitions that still exist matter. */
-function onlyIndexing(
+/**
+ * Passes blocks on to the index, and all records to the state before that. Without a state (`applied` null) the records are
+ * those of entries that `state` holds already: then only blocks of partitions that still exist matter.
+ */
+function indexing(
   state: BrokerState,
+  applied: BrokerState | null,
   index: SegmentedIndex,
   addressOf: (at: number) => LogAddress,
 ): RecordHandlers {
-  const nothing = (): void => undefined;
   return {
-    genesis: nothing,
-    queue: nothing,
-    queueDeleted: nothing,
-    partition: nothing,
-    block: (pid, _firstOffset, _stampUs, _count, _length, bytes, view, at) => {
+    genesis: (record) => applied?.genesis(record),
+    queue: (record) => applied?.queue(record),
+    queueDeleted: (record) => {
+      const queue = applied?.queueByNumber.get(record.number);
+      if (queue !== undefined) for (let i = 0; i < queue.laneCount; i++) index.forgetLane(queue.lanes[i]);
+      applied?.queueDeleted(record);
+    },
+    partition: (...facts) => applied?.partition(...facts),
+    block: (pid, firstOffset, stampUs, count, length, bytes, view, at) => {
+      applied?.block(pid, firstOffset, stampUs, count, length, bytes, view, at);
       const lane = state.partitions.findPid(pid);
       if (lane >= 0) index.addBlock(lane, bytes, view, at, addressOf(at));
     },
-    subscription: nothing,
-    cursor: nothing,
-    deadLetter: nothing,
-    subscriptionDeleted: nothing,
-    partitionPaused: nothing,
-    logStart: nothing,
-    partitionsDeleted: nothing,
-    relocatedBlock: (pid, _firstOffset, _fromAddress, bytes, view, at) => {
+    subscription: (record) => applied?.subscription(record),
+    cursor: (record) => applied?.cursor(record),
+    deadLetter: (record) => applied?.deadLetter(record),
+    subscriptionDeleted: (record) => applied?.subscriptionDeleted(record),
+    partitionPaused: (record) => applied?.partitionPaused(record),
+    logStart: (record) => applied?.logStart(record),
+    partitionsDeleted: (queueNumber, pids) => {
+      if (applied === null) return;
+      for (const pid of pids) index.forgetLane(applied.partitions.findPid(pid));
+      applied.partitionsDeleted(queueNumber, pids);
+    },
+    relocatedBlock: (pid, firstOffset, fromAddress, bytes, view, at) => {
+      applied?.relocatedBlock(pid, firstOffset, fromAddress, bytes, view, at);
       if (state.partitions.findPid(pid) >= 0) index.addRelocated(bytes, view, at, addressOf(at));
     },
-    segmentReclaimed: nothing,
-    trace: nothing,
-    deadLetterRemoved: nothing,
-    dueRecord: nothing,
-    dueChanged: nothing,
+    segmentReclaimed: (range) => applied?.segmentReclaimed(range),
+    trace: (record) => applied?.trace(record),
+    deadLetterRemoved: (record) => applied?.deadLetterRemoved(record),
+    dueRecord: (...facts) => applied?.dueRecord(...facts),
+    dueChanged: (...facts) => applied?.dueChanged(...facts),
   };
 }
 
@@ -271,8 +247,8 @@ async function replayLog(
   let current: EntryHeader | null = null;
   let recordsAt = 0;
   const addressOf = (at: number): LogAddress => (current as EntryHeader).address + entryHeader.bytes + at - recordsAt;
-  const withIndex = indexing(state, index, addressOf);
-  const indexOnly = onlyIndexing(state, index, addressOf);
+  const withIndex = indexing(state, state, index, addressOf);
+  const indexOnly = indexing(state, null, index, addressOf);
   const enter = (address: LogAddress): void => {
     while (next < segments.length && segments[next].base <= address) {
       const segment = segments[next++];
