@@ -23,7 +23,7 @@ import {
   readParameters,
   readPartitionPage,
   replyWith,
-} from './queue-routes.ts';
+} from './read-route.ts';
 
 /** The group of requests that name none. */
 const queueMode = '__QUEUE_MODE__';
