@@ -64,7 +64,12 @@ export function listQueues(exchange: Exchange, query: string): void {
   const toJson = isCheap ? laneJson : summaryJson;
   exchange.services.engine.views.listQueues(
     { ...page, counted: !isCheap },
-    { ...reply, row: (queue) => rows.push(JSON.stringify(toJson(queue))) },
+    {
+      ...reply,
+      rows: (queues) => {
+        for (const queue of queues) rows.push(JSON.stringify(toJson(queue)));
+      },
+    },
   );
 }
 

@@ -2,6 +2,7 @@
 import type { QueueOptions } from '@lanemq/protocol';
 import type { TraceCommand, TraceOutcome } from '../core/mod.ts';
 import type { Reply } from './engine.ts';
+import type { RowsReply } from './group-engine.ts';
 import type { Block } from './group-standing.ts';
 import type { PartitionRef } from './partition-ref.ts';
 import type {
@@ -220,14 +221,9 @@ export interface StatusView {
   readonly sinceUs: number;
 }
 
-/** Hands rows out while a list is being made, so that no answer is made in one piece. */
-export interface ListReply<Row, Outcome> extends Reply<Outcome> {
-  row(row: Row): void;
-}
-
 /** The reads that consoles and operators make, and traces. One object of the shard implements it. */
 export interface Views {
-  listQueues(page: QueuePage, reply: ListReply<QueueSummary, QueueList>): void;
+  listQueues(page: QueuePage, reply: RowsReply<QueueSummary, QueueList>): void;
   queueDepth(queue: string, group: string, page: PartitionPage, reply: Reply<QueueDepth | null>): void;
   queueSizes(queue: string, page: PartitionPage, reply: Reply<QueueSizes | null>): void;
   overview(reply: Reply<OverviewView>): void;

@@ -1,7 +1,6 @@
 export type {
   ConsumptionMode,
   DueFacts,
-  ListReply,
   MessageDetail,
   MessageFilter,
   MessagePage,

@@ -805,7 +805,7 @@ describe('time and room', () => {
     client.socket.pause();
     client.write('GET /api/v1/resources/queues HTTP/1.1\r\nHost: x\r\n\r\n');
     const { reply } = await server.engine.next('list');
-    for (let i = 0; i < 20_000; i++) reply.row(queue);
+    for (let i = 0; i < 20_000; i++) reply.rows([queue]);
     reply.encode({ total: 20_000, isWhole: true });
     reply.send(null);
     const metrics = async () => JSON.parse((await ask(server.port, 'GET', '/metrics')).body).http;
