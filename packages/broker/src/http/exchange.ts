@@ -81,6 +81,13 @@ export class Exchange implements Supervised {
     this.#answer(status, ['Content-Type', jsonType, 'Content-Length', String(body.length)], body);
   }
 
+  /** The same for a body that was made in pieces. `whenSent`: they are not needed any more; never when the client is gone. */
+  answerJsonPieces(status: number, pieces: readonly Uint8Array[], whenSent?: () => void): void {
+    const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    if (whenSent !== undefined && !this.answered) this.response.once('finish', whenSent);
+    this.#answer(status, ['Content-Type', jsonType, 'Content-Length', String(length)], pieces, length);
+  }
+
   answerValue(status: number, value: object): void {
     this.answerJson(status, Buffer.from(JSON.stringify(value)));
   }
@@ -157,7 +164,12 @@ export class Exchange implements Supervised {
     answers.set(status, (answers.get(status) ?? 0) + 1);
   }
 
-  #answer(status: number, headers: string[], body: Uint8Array | null): void {
+  #answer(
+    status: number,
+    headers: string[],
+    body: Uint8Array | readonly Uint8Array[] | null,
+    length = body?.length ?? 0,
+  ): void {
     if (this.answered) return;
     this.answered = true;
     const { services, response } = this;
@@ -172,12 +184,18 @@ export class Exchange implements Supervised {
       response.end();
       return;
     }
-    response.end(body);
+    if (body instanceof Uint8Array) {
+      response.end(body);
+    } else {
+      response.cork();
+      for (const piece of body) response.write(piece);
+      response.end();
+    }
     // The usual answer is in the kernel's hands by now. What is not, either waits for the client to read or for its
     // turn on the connection.
     const { socket } = response;
     if (socket !== null && socket.writableLength === 0) return;
-    supervisor.unsent(this, body.length);
+    supervisor.unsent(this, length);
     const taken = () => supervisor.done(this);
     response.once('finish', taken);
     response.once('close', taken);
