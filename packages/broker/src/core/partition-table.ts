@@ -273,14 +273,20 @@ export class PartitionTable {
   }
 
   #compactArena(): void {
+    const before = this.#arena;
     const arena = new Uint8Array(Math.max(1024, (this.#arenaUsed - this.#arenaGarbage) * 2));
+    const { pid } = this;
+    const nameAt = this.#nameAt;
+    const nameLength = this.#nameLength;
+    const lanes = this.#rows.used;
     let at = 0;
-    for (let lane = 0; lane < this.#rows.used; lane++) {
-      if (this.pid[lane] === 0) continue;
-      const from = this.#nameAt[lane];
-      arena.set(this.#arena.subarray(from, from + this.#nameLength[lane]), at);
-      this.#nameAt[lane] = at;
-      at += this.#nameLength[lane];
+    for (let lane = 0; lane < lanes; lane++) {
+      if (pid[lane] === 0) continue;
+      const from = nameAt[lane];
+      const end = from + nameLength[lane];
+      nameAt[lane] = at;
+      // Names are short: a view of each would take longer than its bytes.
+      for (let i = from; i < end; i++) arena[at++] = before[i];
     }
     this.#arena = arena;
     this.#arenaUsed = at;

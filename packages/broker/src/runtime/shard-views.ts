@@ -23,6 +23,7 @@ import type {
   TracePage,
   Views,
 } from './browse-views.ts';
+import { type DeadLetterFilter, findDeadLetters, readDeadLetters } from './dead-letter-reader.ts';
 import type { Reply } from './engine.ts';
 import { type Candidates, findCandidates, RecordSearch } from './message-search.ts';
 import { type Address, findRecord, readFrom, viewDetail, viewMessages, viewPeek } from './message-views.ts';
@@ -45,6 +46,7 @@ import type { StoreAccess } from './store-access.ts';
 import { utf8 } from './text.ts';
 import { pageOfNames, pageOfTraces } from './trace-views.ts';
 import type {
+  DeadLetterPage,
   OverviewView,
   PartitionPage,
   QueueDepth,
@@ -280,6 +282,16 @@ export class ShardViews implements Views {
     const name = utf8(partition);
     const number = state.queues.get(queue)?.number;
     return number === undefined ? -1 : state.partitions.find(number, this.#hash(name).low, name, 0, name.length);
+  }
+
+  /** Newest failure first. */
+  deadLetters(filter: DeadLetterFilter, reply: Reply<DeadLetterPage>): void {
+    const access = this.#host.access();
+    this.#answer('dead letters', reply, async () => {
+      const { rows, total } = await this.#walked(({ state }) => findDeadLetters(state, filter));
+      const { state } = this.#host.context();
+      return { rows: await readDeadLetters(state, access, this.#host.cipher, this.#pace(), rows), total };
+    });
   }
 
   recordTrace(trace: TraceCommand, reply: Reply<TraceOutcome>): void {
