@@ -29,7 +29,6 @@ export const longOperations: BenchCase = {
     const middle = new Date().toISOString();
     await delay(5);
     await fill(broker.port, queue, count, (number) => number);
-    await makeLetters(broker.port, url, count);
 
     const facts: Record<string, number> = {};
     const beside = async (name: string, work: () => Promise<unknown>): Promise<void> => {
@@ -80,6 +79,7 @@ export const longOperations: BenchCase = {
       await ask(url, 'DELETE', `/api/v1/resources/queues/${queue}`);
       while (((await broker.metrics()).get('partitions') ?? 0) > count / 2) await delay(20);
     });
+    await makeLetters(broker.port, url, count);
     await beside('dead letters', get(`/api/v1/dlq?queue=${letters}&limit=1000&offset=${count / 2}`));
     await beside('redrive', async () => {
       const half = { queue: letters, max: count / 2, destination: { queue: 'again' } };

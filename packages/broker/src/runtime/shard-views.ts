@@ -222,7 +222,10 @@ export class ShardViews implements Views {
     let bytes = 0;
     const wanted = filter.offset + filter.limit + 1;
     while (matched < wanted && !search.isOver && !search.isExhausted && bytes < limits.messagesPageBytes) {
-      const records = await search.next(Math.min(wanted - matched, searchStepRecords));
+      const records = await search.next(
+        Math.min(wanted - matched, searchStepRecords),
+        limits.messagesPageBytes - bytes,
+      );
       const viewed = await this.#walked((sight) => viewMessages(sight, records));
       for (const row of viewed.rows) {
         if (filter.status !== null && row.status !== filter.status) continue;
