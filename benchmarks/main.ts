@@ -8,6 +8,7 @@ import type { BenchCase } from './cases/case.ts';
 import { coldReplay } from './cases/cold-replay.ts';
 import { expiringBacklog } from './cases/expiring-backlog.ts';
 import { longOperations } from './cases/long-operations.ts';
+import { longPartition } from './cases/long-partition.ts';
 import { manyPartitions } from './cases/many-partitions.ts';
 import { rememberedIds } from './cases/remembered-ids.ts';
 import { scatteredPushes } from './cases/scattered-pushes.ts';
@@ -28,6 +29,7 @@ const cases: readonly BenchCase[] = [
   coldReplay,
   expiringBacklog,
   longOperations,
+  longPartition,
 ];
 
 async function main(options: BenchOptions): Promise<void> {

@@ -5,6 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { BenchOptions } from '../options.ts';
+import { askJson } from '../support/json-request.ts';
 import { pushLoop } from '../support/load.ts';
 import { ProbedBroker } from '../support/probed-broker.ts';
 import type { CaseFigures } from '../support/report.ts';
@@ -56,8 +57,8 @@ export const longOperations: BenchCase = {
       facts[`${name}, loop held up at most, ms`] = await probed.longestMs();
     };
     const seek = (body: object) => () =>
-      ask(url, 'POST', `/api/v1/consumer-groups/${group}/queues/${queue}/seek`, body);
-    const get = (path: string) => () => ask(url, 'GET', path);
+      askJson(url, 'POST', `/api/v1/consumer-groups/${group}/queues/${queue}/seek`, body);
+    const get = (path: string) => () => askJson(url, 'GET', path);
 
     await beside('nothing', () => delay(2000));
     await beside('seek to the end', seek({ toEnd: true }));
@@ -70,26 +71,28 @@ export const longOperations: BenchCase = {
     await beside('groups', get('/api/v1/consumer-groups'));
     await beside('group', get(`/api/v1/consumer-groups/${group}?limit=5000`));
     await beside('lagging', get('/api/v1/consumer-groups/lagging?minLagSeconds=1&limit=5000'));
-    await beside('positions', () => ask(url, 'POST', '/api/v1/consumer-groups/positions', { consumerGroup: group }));
-    await beside('changed', () =>
-      ask(url, 'POST', '/api/v1/partitions/changed', { entries: [{ queue, since: middle }] }),
+    await beside('positions', () =>
+      askJson(url, 'POST', '/api/v1/consumer-groups/positions', { consumerGroup: group }),
     );
-    await beside('group deletion', () => ask(url, 'DELETE', `/api/v1/consumer-groups/${group}`));
+    await beside('changed', () =>
+      askJson(url, 'POST', '/api/v1/partitions/changed', { entries: [{ queue, since: middle }] }),
+    );
+    await beside('group deletion', () => askJson(url, 'DELETE', `/api/v1/consumer-groups/${group}`));
     await beside('queue deletion', async () => {
-      await ask(url, 'DELETE', `/api/v1/resources/queues/${queue}`);
+      await askJson(url, 'DELETE', `/api/v1/resources/queues/${queue}`);
       while (((await broker.metrics()).get('partitions') ?? 0) > count / 2) await delay(20);
     });
     await makeLetters(broker.port, url, count);
     await beside('dead letters', get(`/api/v1/dlq?queue=${letters}&limit=1000&offset=${count / 2}`));
     await beside('redrive', async () => {
       const half = { queue: letters, max: count / 2, destination: { queue: 'again' } };
-      const { redrive } = (await ask(url, 'POST', '/api/v1/dlq/redrive', half)) as { redrive: { id: string } };
+      const { redrive } = (await askJson(url, 'POST', '/api/v1/dlq/redrive', half)) as { redrive: { id: string } };
       for (let state = 'running'; state === 'running'; await delay(20)) {
-        const seen = (await ask(url, 'GET', `/api/v1/dlq/redrive/${redrive.id}`)) as { redrive: { state: string } };
+        const seen = (await askJson(url, 'GET', `/api/v1/dlq/redrive/${redrive.id}`)) as { redrive: { state: string } };
         state = seen.redrive.state;
       }
     });
-    await beside('purge', () => ask(url, 'DELETE', `/api/v1/dlq?queue=${letters}&consumerGroup=${group}`));
+    await beside('purge', () => askJson(url, 'DELETE', `/api/v1/dlq?queue=${letters}&consumerGroup=${group}`));
     await probed.end();
     return {
       name: 'i',
@@ -117,7 +120,7 @@ async function makeLetters(port: number, url: string, count: number): Promise<vo
   await fill(port, letters, count, (number) => Math.floor(number / lettersPerPartition));
   const pop = `/api/v1/pop/queue/${letters}?consumerGroup=${group}&subscriptionMode=all&batch=${lettersPerPartition}`;
   for (let made = 0; made < count; ) {
-    const popped = (await ask(url, 'GET', pop)) as { messages: Record<string, unknown>[] };
+    const popped = (await askJson(url, 'GET', pop)) as { messages: Record<string, unknown>[] };
     const acknowledgments = popped.messages.map(({ transactionId, partitionId, leaseId }) => ({
       transactionId,
       partitionId,
@@ -125,18 +128,7 @@ async function makeLetters(port: number, url: string, count: number): Promise<vo
       status: 'dlq',
       error: 'not wanted',
     }));
-    await ask(url, 'POST', '/api/v1/ack/batch', { consumerGroup: group, acknowledgments });
+    await askJson(url, 'POST', '/api/v1/ack/batch', { consumerGroup: group, acknowledgments });
     made += acknowledgments.length;
   }
-}
-
-async function ask(url: string, method: string, path: string, body?: object): Promise<unknown> {
-  const response = await fetch(`${url}${path}`, {
-    method,
-    headers: { 'content-type': 'application/json' },
-    body: body === undefined ? null : JSON.stringify(body),
-  });
-  const text = await response.text();
-  if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text.slice(0, 300)}`);
-  return text === '' ? null : JSON.parse(text);
 }
