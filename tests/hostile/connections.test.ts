@@ -227,7 +227,7 @@ describe('large reads whose answers nobody reads', () => {
       context,
       { args },
       // The sixteen that are worked on, the answers of the others, and what the kernel and the collector have not given back.
-      { growthBytesMax: 768 * miB, peakBytesMax: 896 * miB, roundMsMax: 5000 },
+      { growthBytesMax: 640 * miB, peakBytesMax: 768 * miB, roundMsMax: 5000 },
       async (broker) => {
         const { client } = broker;
         const payload = 'x'.repeat(100_000);
