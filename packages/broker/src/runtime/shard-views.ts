@@ -22,6 +22,7 @@ import type {
   TracePage,
   Views,
 } from './browse-views.ts';
+import { type DeadLetterFilter, findDeadLetters, readDeadLetters } from './dead-letter-reader.ts';
 import type { Reply } from './engine.ts';
 import type { RowsReply } from './group-engine.ts';
 import { type Candidates, findCandidates, RecordSearch } from './message-search.ts';
@@ -45,6 +46,7 @@ import type { StoreAccess } from './store-access.ts';
 import { utf8 } from './text.ts';
 import { pageOfNames, pageOfTraces } from './trace-views.ts';
 import type {
+  DeadLetterPage,
   OverviewView,
   PartitionPage,
   QueueDepth,
@@ -220,7 +222,10 @@ export class ShardViews implements Views {
     let bytes = 0;
     const wanted = filter.offset + filter.limit + 1;
     while (matched < wanted && !search.isOver && !search.isExhausted && bytes < limits.messagesPageBytes) {
-      const records = await search.next(Math.min(wanted - matched, searchStepRecords));
+      const records = await search.next(
+        Math.min(wanted - matched, searchStepRecords),
+        limits.messagesPageBytes - bytes,
+      );
       const viewed = await this.#walked((sight) => viewMessages(sight, records));
       for (const row of viewed.rows) {
         if (filter.status !== null && row.status !== filter.status) continue;
@@ -280,6 +285,16 @@ export class ShardViews implements Views {
     const name = utf8(partition);
     const number = state.queues.get(queue)?.number;
     return number === undefined ? -1 : state.partitions.find(number, this.#hash(name).low, name, 0, name.length);
+  }
+
+  /** Newest failure first. */
+  deadLetters(filter: DeadLetterFilter, reply: Reply<DeadLetterPage>): void {
+    const access = this.#host.access();
+    this.#answer('dead letters', reply, async () => {
+      const { rows, total } = await this.#walked(({ state }) => findDeadLetters(state, filter));
+      const { state } = this.#host.context();
+      return { rows: await readDeadLetters(state, access, this.#host.cipher, this.#pace(), rows), total };
+    });
   }
 
   recordTrace(trace: TraceCommand, reply: Reply<TraceOutcome>): void {
