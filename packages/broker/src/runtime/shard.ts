@@ -52,6 +52,7 @@ import { SnapshotKeeper } from './snapshot-keeper.ts';
 import type { Store } from './store.ts';
 import { FetchedFacts, type Need, StoreAccess, StoreDamage } from './store-access.ts';
 import { utf8Length } from './text.ts';
+import { TurnBudget } from './turn-budget.ts';
 import type { ConfiguredQueue, DeadLetterPage, PartitionPage, QueueDetail } from './views.ts';
 import { Waiters } from './waiters.ts';
 
@@ -122,6 +123,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
   #journal!: DraftJournal;
   #schedule!: Schedule;
   waiters!: Waiters;
+  readonly turnBudget = new TurnBudget();
   readonly reads: OffsetReads;
   #context!: MutableContext;
   #phase: Phase = 'serving';
@@ -171,7 +173,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
       store: () => this.#store,
       access: () => this.#access,
       context: () => this.#context,
-      turn: () => this.#counters.turns,
+      turns: this,
       counted: () => this.#counters,
       samples: this.#samples,
       scheduler: host.scheduler,
