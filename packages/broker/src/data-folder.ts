@@ -72,6 +72,7 @@ class Replay {
         `entry ${header.sequence} was written by a state with digest ${header.digest}, replaying gives ${this.state.digest >>> 0}`,
       );
     }
+    this.state.edges.recordBase = header.address + entryHeader.bytes - from;
     readRecords(bytes, view, from, to, handlers);
     this.entries++;
   }
@@ -84,6 +85,7 @@ function isClosedMark(view: DataView, from: number): boolean {
 /** Passes records on to the state, and blocks also to the index. */
 function indexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: number) => LogAddress): RecordHandlers {
   return {
+    edges: state.edges,
     genesis: (record) => state.genesis(record),
     queue: (record) => state.queue(record),
     queueDeleted: (record) => {
@@ -110,6 +112,7 @@ function onlyIndexing(
 ): RecordHandlers {
   const nothing = (): void => undefined;
   return {
+    edges: null,
     genesis: nothing,
     queue: nothing,
     queueDeleted: nothing,
@@ -290,6 +293,7 @@ async function recover(
     index,
     state,
     hasher,
+    random: parts.random,
     background,
     epoch: soloLog.epoch,
     recovered: `${replayed.entries} log entries replayed, ${state.partitions.count} partitions, ${replayed.adopted} segments indexed`,

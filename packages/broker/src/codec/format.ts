@@ -41,6 +41,11 @@ export const recordType = {
   closed: 11,
   /** A block rewritten nearer to the tail by reclaiming: body = block record; its old address follows in the header. */
   relocatedBlock: 12,
+  edgeDatabase: 20,
+  edgeTable: 21,
+  edgeTableDeleted: 22,
+  edgeRows: 23,
+  edgeRangeDeleted: 24,
 } as const;
 
 /**

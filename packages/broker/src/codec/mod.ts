@@ -1,5 +1,7 @@
 export { hashAckItems, type ScannedAck, scanAckBody } from './ack-items.ts';
 export { BlockReader, recordBytes } from './block-reader.ts';
+export { writeEdgeRangeDeleted, writeEdgeRows } from './edge-records.ts';
+export { readSeq, type ScannedEnqueue, scanEnqueueBody, seqText } from './enqueue-items.ts';
 export { block, entryHeader, readU64, recordFlag, recordHeaderBytes, recordType, writeU64 } from './format.ts';
 export { createHasher, type Hasher } from './hasher.ts';
 export { checkJson, JsonError, JsonScanner } from './json-scanner.ts';
@@ -14,6 +16,7 @@ export {
   writeCursor,
   writeDeadLetter,
   writeGenesis,
+  writeJsonRecord,
   writePartition,
   writeQueue,
   writeQueueDeleted,

@@ -15,6 +15,7 @@ import {
   type RecordHandlers,
   type SubscriptionRecord,
 } from '../core/mod.ts';
+import { readEdgeRecord } from './edge-records.ts';
 import { block, readU64, recordFlag, recordHeaderBytes, recordType, writeU64 } from './format.ts';
 import type { Hasher } from './hasher.ts';
 
@@ -44,7 +45,7 @@ function header(view: DataView, at: number, length: number, type: number, flags:
   view.setUint16(at + 6, flags, true);
 }
 
-function writeJson(space: RecordSpace, type: number, value: object): void {
+export function writeJsonRecord(space: RecordSpace, type: number, value: object): void {
   const text = textEncoder.encode(JSON.stringify(value));
   const length = recordHeaderBytes + text.length;
   space.require(length);
@@ -54,23 +55,23 @@ function writeJson(space: RecordSpace, type: number, value: object): void {
 }
 
 export function writeGenesis(space: RecordSpace, record: GenesisRecord): void {
-  writeJson(space, recordType.genesis, record);
+  writeJsonRecord(space, recordType.genesis, record);
 }
 
 export function writeQueue(space: RecordSpace, record: QueueRecord): void {
-  writeJson(space, recordType.queue, record);
+  writeJsonRecord(space, recordType.queue, record);
 }
 
 export function writeQueueDeleted(space: RecordSpace, record: QueueDeletedRecord): void {
-  writeJson(space, recordType.queueDeleted, record);
+  writeJsonRecord(space, recordType.queueDeleted, record);
 }
 
 export function writeSubscription(space: RecordSpace, record: SubscriptionRecord): void {
-  writeJson(space, recordType.subscription, record);
+  writeJsonRecord(space, recordType.subscription, record);
 }
 
 export function writeDeadLetter(space: RecordSpace, record: DeadLetterRecord): void {
-  writeJson(space, recordType.deadLetter, record);
+  writeJsonRecord(space, recordType.deadLetter, record);
 }
 
 /** Layout: header | u64 pid | u32 queue number | u64 createdAtUs | u32 hash of the name | the name's bytes. */
@@ -354,6 +355,10 @@ export function readRecords(
       case recordType.closed:
         break;
       default:
+        if (type >= recordType.edgeDatabase && type <= recordType.edgeRangeDeleted) {
+          if (handlers.edges !== null) readEdgeRecord(type, bytes, view, at, length, handlers.edges);
+          break;
+        }
         readJson(type, bytes, at + recordHeaderBytes, at + length, handlers);
     }
     at += length;

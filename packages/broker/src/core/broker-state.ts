@@ -9,6 +9,7 @@ import { assert } from './assert.ts';
 import { rowsAtFirst } from './columns.ts';
 import { CursorTable, cursorBit } from './cursor-table.ts';
 import { DeadLetters } from './dead-letters.ts';
+import { EdgeState } from './edges/edge-state.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { PartitionTable } from './partition-table.ts';
 import { Queue, Subscription } from './queue.ts';
@@ -47,6 +48,10 @@ export class BrokerState implements RecordHandlers {
   readonly queueByNumber = new Map<number, Queue>();
   readonly subscriptions = new Map<number, Subscription>();
   readonly deadLetters = new DeadLetters();
+  readonly edges = new EdgeState(
+    (value) => this.#mix(value),
+    (stampUs) => this.#seen(stampUs),
+  );
   nextPid = 1;
   nextQueueNumber = 1;
   nextSubscriptionNumber = 1;

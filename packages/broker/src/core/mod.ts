@@ -14,6 +14,32 @@ export {
   needsLoad,
 } from './decision.ts';
 export {
+  decideCommit,
+  decideCreateDatabase,
+  decideCreateEdgeQueue,
+  decideDeleteEdgeQueue,
+  decideEnqueue,
+  decidePoll,
+  decideSetEdgeQueueActive,
+  type EdgeContext,
+  type EnqueueOutcome,
+  edgePartitionOf,
+  edgeQueueLimits,
+  findEdgeQueue,
+  type PollCommand,
+  type PollOutcome,
+  type Seq,
+} from './edges/edge-queue.ts';
+export type {
+  EdgeDatabaseRecord,
+  EdgeItems,
+  EdgeJournal,
+  EdgeRecordHandlers,
+  EdgeTableDeletedRecord,
+  EdgeTableRecord,
+} from './edges/edge-records.ts';
+export { type EdgePage, EdgeRows, edgeRow } from './edges/edge-rows.ts';
+export {
   type BrokerIdentity,
   type IdParts,
   idIndexMax,

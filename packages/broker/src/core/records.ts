@@ -4,6 +4,7 @@
  */
 import type { QueueOptions } from '@lanemq/protocol';
 import type { PushItems } from './commands.ts';
+import type { EdgeJournal, EdgeRecordHandlers } from './edges/edge-records.ts';
 import type { BrokerIdentity } from './ids.ts';
 
 /** First record of a log: the numbers drawn once for the data folder. */
@@ -90,6 +91,8 @@ export class CursorRecord {
 
 /** What reads the records of an entry. Byte ranges are valid only during the call. */
 export interface RecordHandlers {
+  /** null = records of edge tables are passed over. */
+  readonly edges: EdgeRecordHandlers | null;
   genesis(record: GenesisRecord): void;
   queue(record: QueueRecord): void;
   queueDeleted(record: QueueDeletedRecord): void;
@@ -123,6 +126,7 @@ export interface RecordHandlers {
  * next sees it; it becomes durable with the entry that is being filled.
  */
 export interface Journal {
+  readonly edges: EdgeJournal;
   queue(record: QueueRecord): void;
   queueDeleted(record: QueueDeletedRecord): void;
   partition(

@@ -15,10 +15,12 @@
  *                   | claim: f64 leaseStamp, leaseEnd, expiresAtUs | u8 conflated | u32 retryCount | f64 attemptOffset
  *                   | u32 attemptCount | f64 heldUntilUs
  *   dead-letters    JSON array of dead letter records
+ *   edge-tables, edge-rows   see edges/edge-snapshot.ts
  */
 import { assert } from './assert.ts';
 import { BrokerState } from './broker-state.ts';
 import { cursorBit } from './cursor-table.ts';
+import { loadEdgeRows, loadEdgeTables, saveEdges } from './edges/edge-snapshot.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { Queue, Subscription } from './queue.ts';
 import { CursorRecord, type DeadLetterRecord, type QueueRecord, type SubscriptionRecord } from './records.ts';
@@ -74,6 +76,7 @@ export function* saveState(state: BrokerState): Generator<StatePiece> {
   yield* partitionPieces(state, queues);
   yield* cursorPieces(state, queues);
   yield* jsonPieces('dead-letters', state.deadLetters.all());
+  yield* saveEdges(state.edges);
 }
 
 function queueRecord(queue: Queue): QueueRecord {
@@ -220,6 +223,12 @@ export class StateLoader {
           queue.deadLetterCount++;
           this.state.deadLetters.add(row);
         }
+        break;
+      case 'edge-tables':
+        loadEdgeTables(this.state.edges, piece.bytes);
+        break;
+      case 'edge-rows':
+        loadEdgeRows(this.state.edges, piece.bytes);
         break;
       default:
         throw new Error(`a snapshot with a section ${piece.name} was written by a newer release`);

@@ -15,6 +15,19 @@ import { answerMetrics, answerPrometheus } from './metrics-route.ts';
 import { PopExchange } from './pop-route.ts';
 import { PushExchange } from './push-route.ts';
 import { ConfigureExchange, deleteQueue, listQueues, queueDetail } from './queue-routes.ts';
+import {
+  CreateDatabaseExchange,
+  CreateQueueExchange,
+  commitQueue,
+  deleteEdgeQueue,
+  EdgeExchange,
+  EnqueueExchange,
+  getPartitions,
+  getQueue,
+  pollQueue,
+  setActive,
+  showDatabases,
+} from './queue-v1-routes.ts';
 import type { Services } from './services.ts';
 
 /** What a route is given. `names` are the decoded variable segments, in order. */
@@ -26,7 +39,7 @@ interface Call {
   readonly query: string;
 }
 
-type Method = 'GET' | 'POST' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 interface Route {
   readonly method: Method;
@@ -62,7 +75,38 @@ function ack(services: Services, request: BrokerRequest, response: ServerRespons
   new AckExchange(services, request, response).start();
 }
 
+function edgeExchangeOf(call: Call): EdgeExchange {
+  return new EdgeExchange(call.services, call.request, call.response).ignoreBody();
+}
+
+const edgeQueuesPath = '/queue/v1/namespaces/*/queues';
+const edgeRoutes: readonly Route[] = [
+  route('POST', '/graph/v3/databases', ({ services, request, response, names }) =>
+    new CreateDatabaseExchange(services, request, response, names).start(),
+  ),
+  route('GET', '/graph/v3/databases', (call) => showDatabases(edgeExchangeOf(call), undefined)),
+  route('GET', '/graph/v3/databases/*', (call) => showDatabases(edgeExchangeOf(call), call.names[0])),
+  route('POST', edgeQueuesPath, ({ services, request, response, names }) =>
+    new CreateQueueExchange(services, request, response, names).start(),
+  ),
+  route('GET', `${edgeQueuesPath}/*`, (call) => getQueue(edgeExchangeOf(call), call.names)),
+  route('DELETE', `${edgeQueuesPath}/*`, (call) => deleteEdgeQueue(edgeExchangeOf(call), call.names)),
+  route('PUT', `${edgeQueuesPath}/*/enable`, (call) => setActive(edgeExchangeOf(call), call.names, true)),
+  route('PUT', `${edgeQueuesPath}/*/disable`, (call) => setActive(edgeExchangeOf(call), call.names, false)),
+  route('GET', `${edgeQueuesPath}/*/partitions`, (call) => getPartitions(edgeExchangeOf(call), call.names)),
+  route('POST', `${edgeQueuesPath}/*/messages`, ({ services, request, response, names }) =>
+    new EnqueueExchange(services, request, response, names).start(),
+  ),
+  route('GET', `${edgeQueuesPath}/*/partitions/*/poll`, (call) =>
+    pollQueue(edgeExchangeOf(call), call.names, call.query),
+  ),
+  route('DELETE', `${edgeQueuesPath}/*/partitions/*/messages`, (call) =>
+    commitQueue(edgeExchangeOf(call), call.names, call.query),
+  ),
+];
+
 const routes: readonly Route[] = [
+  ...edgeRoutes,
   route('GET', '/api/v1/pop/queue/*', pop),
   route('GET', '/api/v1/pop/queue/*/partition/*', pop),
   route('GET', '/api/v1/pop', pop),
@@ -85,7 +129,7 @@ const routes: readonly Route[] = [
 ];
 
 /** First segments of paths that belong to this table and to nobody else. */
-const ownedPrefixes: readonly string[] = ['api', 'health', 'metrics'];
+const ownedPrefixes: readonly string[] = ['api', 'health', 'metrics', 'queue', 'graph'];
 
 function matches(pattern: readonly string[], segments: readonly string[]): boolean {
   if (pattern.length !== segments.length) return false;

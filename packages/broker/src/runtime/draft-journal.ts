@@ -18,6 +18,7 @@ import type {
   BrokerState,
   CursorRecord,
   DeadLetterRecord,
+  EdgeJournal,
   GenesisRecord,
   Journal,
   PushItems,
@@ -26,8 +27,10 @@ import type {
   SubscriptionRecord,
 } from '../core/mod.ts';
 import type { EntryDraft } from '../ports/mod.ts';
+import { DraftEdgeJournal } from './edge-journal.ts';
 
 export class DraftJournal implements Journal {
+  readonly edges: EdgeJournal;
   readonly #draft: EntryDraft;
   readonly #state: BrokerState;
   readonly #hasher: Hasher;
@@ -40,6 +43,12 @@ export class DraftJournal implements Journal {
     this.#draft = draft;
     this.#state = state;
     this.#hasher = hasher;
+    this.edges = new DraftEdgeJournal(draft, hasher, (write) => {
+      const address = this.#begin();
+      write();
+      state.edges.recordBase = draft.base;
+      this.#apply(address);
+    });
   }
 
   /** The draft was sealed. */

@@ -17,6 +17,7 @@ import type {
   PushOutcome,
   Refusal,
 } from '../core/mod.ts';
+import type { EdgeQueues } from './edge-queues.ts';
 import type { DeadLetterPage, QueueDetail, QueueSummary } from './views.ts';
 
 export interface Reply<Outcome> {
@@ -85,6 +86,8 @@ export interface Engine {
     filter: { queue: string | null; group: string | null; limit: number; offset: number },
     reply: Reply<DeadLetterPage>,
   ): void;
+  /** queue/v1. */
+  readonly edgeQueues: EdgeQueues;
   health(): HealthReport;
   metrics(): Readonly<Record<string, number>>;
 }

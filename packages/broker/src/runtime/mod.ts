@@ -1,3 +1,4 @@
+export { EdgeQueues, type PolledPage } from './edge-queues.ts';
 export type {
   ConfigureRequest,
   DeleteQueueOutcome,

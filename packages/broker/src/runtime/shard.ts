@@ -35,6 +35,7 @@ import {
 import type { Clock, PayloadCipher, Scheduler } from '../ports/mod.ts';
 import { readDeadLetters } from './dead-letter-reader.ts';
 import { DraftJournal } from './draft-journal.ts';
+import { EdgeQueues } from './edge-queues.ts';
 import { encryptItems } from './encrypt-items.ts';
 import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopRequest, Reply } from './engine.ts';
 import { isRefusal, type Operation, refusals, SimpleOperation } from './operations.ts';
@@ -142,6 +143,17 @@ export class Shard implements Engine, PopHost {
     damagedReads: 0,
   };
   #damage = '';
+  readonly edgeQueues: EdgeQueues = new EdgeQueues({
+    store: () => this.#store,
+    context: () => ({
+      edges: this.#store.state.edges,
+      journal: this.#journal.edges,
+      nowUs: this.#context.nowUs,
+    }),
+    submit: (operation) => this.submit(operation),
+    isDiskFull: () => this.#host.isDiskFull(),
+    log: (level, text) => this.#host.log(level, text),
+  });
 
   constructor(store: Store, host: ShardHost, options: ShardOptions) {
     this.#host = host;

@@ -1,6 +1,6 @@
 import type { Hasher } from '../codec/mod.ts';
 import type { BrokerState } from '../core/mod.ts';
-import type { Background, Log, RecordIndex } from '../ports/mod.ts';
+import type { Background, Log, Random, RecordIndex } from '../ports/mod.ts';
 
 /** An opened data folder, recovered and ready to serve: what a shard runs on. Replaced as a whole after a failure. */
 export interface Store {
@@ -8,6 +8,7 @@ export interface Store {
   readonly index: RecordIndex;
   readonly state: BrokerState;
   readonly hasher: Hasher;
+  readonly random: Random;
   readonly background: Background;
   readonly epoch: number;
   /** Log bytes since the newest snapshot. */

@@ -2,6 +2,7 @@
  * An engine that takes requests and keeps them: the worst that HTTP has to live with. Tests look at what arrived, and
  * answer when they want.
  */
+
 import type { AckItems, AckOutcome, ExtendOutcome, PopOutcome, PushItems, PushOutcome } from '../../src/core/mod.ts';
 import { buildHttpServer, type HttpOptions } from '../../src/http/mod.ts';
 import type {
@@ -14,6 +15,7 @@ import type {
   QueueSummary,
   Reply,
 } from '../../src/runtime/mod.ts';
+import { EdgeQueues } from '../../src/runtime/mod.ts';
 
 export type Arrived =
   | { readonly route: 'push'; readonly items: PushItems; readonly reply: Reply<PushOutcome> }
@@ -32,6 +34,18 @@ type Route = Arrived['route'];
 export class SilentEngine implements Engine {
   readonly identity = { saltHigh: 1, saltLow: 2, seedHigh: 3, seedLow: 4 };
   readonly arrived: Arrived[] = [];
+  /** Takes everything and answers nothing. */
+  readonly edgeQueues = new EdgeQueues({
+    store: () => {
+      throw new Error('a silent engine has no store');
+    },
+    context: () => {
+      throw new Error('a silent engine decides nothing');
+    },
+    submit: () => undefined,
+    isDiskFull: () => false,
+    log: () => undefined,
+  });
   report: HealthReport = {
     state: 'healthy',
     detail: '',

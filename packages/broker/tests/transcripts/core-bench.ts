@@ -328,6 +328,7 @@ export class CoreBench {
 
   #recorder(lines: string[]): RecordHandlers {
     return {
+      edges: null,
       genesis: () => undefined,
       queue: ({ name }) => void lines.push(`queue ${name}`),
       queueDeleted: ({ number }) => void lines.push(`queue ${number} deleted`),
