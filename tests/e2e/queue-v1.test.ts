@@ -21,7 +21,7 @@ describe('queue/v1', () => {
   const call = async (method: string, path: string, body?: string): Promise<Answer> => {
     const headers = { 'Content-Type': 'application/json' };
     const init = body === undefined ? { method } : { method, body, headers };
-    const response = await fetch(`http://127.0.0.1:${broker.port}${path}`, init);
+    const response = await fetch(`${broker.url}${path}`, init);
     const text = await response.text();
     return { status: response.status, text, json: text === '' ? null : JSON.parse(text) };
   };
