@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
-import { type EdgePage, EdgeRows, edgeRow } from '../../src/core/mod.ts';
+import { type EdgePage, EdgeRows, edgeRow } from '../../../src/core/mod.ts';
 
 interface Row {
   readonly seq: number;
