@@ -5,6 +5,8 @@
 import { writeFileSync } from 'node:fs';
 import { batchedPushes } from './cases/batched-pushes.ts';
 import type { BenchCase } from './cases/case.ts';
+import { coldReplay } from './cases/cold-replay.ts';
+import { expiringBacklog } from './cases/expiring-backlog.ts';
 import { manyPartitions } from './cases/many-partitions.ts';
 import { rememberedIds } from './cases/remembered-ids.ts';
 import { scatteredPushes } from './cases/scattered-pushes.ts';
@@ -22,6 +24,8 @@ const cases: readonly BenchCase[] = [
   waitingPop,
   manyPartitions,
   rememberedIds,
+  coldReplay,
+  expiringBacklog,
 ];
 
 async function main(options: BenchOptions): Promise<void> {

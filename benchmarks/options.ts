@@ -33,6 +33,8 @@ cases
   d   push to waiting pop, 100 per second, open loop
   e   1,000,000 partitions by first push; memory, consumption, restart
   f   memory per remembered transactionId
+  g   a replay of everything from disk
+  h   the disk of an expired backlog of 2 GB, and the latency of others meanwhile
 
 options
   --seconds N        length of each timed phase (10)

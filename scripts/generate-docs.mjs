@@ -40,6 +40,9 @@ ${table(['Code', 'Status', 'Send again?', 'Meaning'], rows)}
   repeated without harm; a repeat of anything else may do it twice.
 - A body over the limit is answered 413 in plain text, and the connection is closed: the rest of it is not read.
 - A pop answers 400 as \`{"success":false,"error":…,"messages":[]}\`, without a code.
+- Replays and deletions of dead letters that find none (404), and replays whose push was refused (409), have no \`code\`:
+  \`result\` and \`reason\` say it ([dead letters](api.md#replaying-and-deleting-dead-letters)).
+- \`name_too_long\` has status 400 where it is about a trace.
 - What is not HTTP is answered 400, 408 (too slow) or 431 (headers too large) with code \`bad_request\`, and the
   connection is closed.
 `;

@@ -54,7 +54,7 @@ describe('the README', () => {
     const folder = await mkdtemp(join(tmpdir(), 'lanemq-readme-'));
     try {
       const commands = blocksOf(readme, 'sh').filter((block) => /curl|popped\.json/.test(block));
-      assert.equal(commands.length, 5);
+      assert.equal(commands.length, 6);
       const script = commands.join('echo\n').replaceAll(printedAddress, broker.url);
       const { stdout, stderr } = await run('sh', ['-eu', '-c', script], { cwd: folder });
       assert.equal(stderr, '');
@@ -62,7 +62,12 @@ describe('the README', () => {
       assert.match(stdout, /"partition":"customer-42".*"offset":0.*"offset":1/);
       assert.equal(stdout.match(/"success":true,"error":null/g)?.length, 2);
       assert.match(stdout, /"name":"orders"/);
+      assert.match(stdout, /"name":"billing"/);
       assert.match(stdout, /"status":"healthy"/);
+      assert.match(stdout, /"group":"billing","state":"consumed"/);
+      assert.match(stdout, /"highWatermark":2/);
+      assert.match(stdout, /"partitionsUpdated":2/);
+      assert.match(stdout, /"messages":\[\],"total":0/);
     } finally {
       await rm(folder, { recursive: true });
     }

@@ -24,7 +24,7 @@ export const usage = `npm run demo -- [options]
 `;
 
 /** The demo deletes a folder only when it finds its own mark in it. */
-const markFile = 'made-by-lanemq-demo';
+const markFile = '.made-by-lanemq-demo';
 
 /** null: help was asked for. Throws an Error with a text for the user when an option is not accepted. */
 export function parseDemoOptions(args: readonly string[]): DemoOptions | null {

@@ -240,3 +240,47 @@ test('a consumer whose lease ran out stops handling that lane and says so', asyn
   assert.deepEqual(handled, [0, 2]);
   assert.equal(refused.length, 1);
 });
+
+// B-FET-1, B-FET-3
+test('reads by offset show what was pushed, find it by time and tell which partitions changed', async () => {
+  const queue = freshQueue();
+  await queue.partition('a').push([{ n: 0 }, { n: 1 }]);
+  const { safeTime } = await queue.changedPartitions();
+  await queue.partition('b').push([{ n: 2 }]);
+  const [a, b] = await queue.fetch([{ partition: 'a', offset: 1 }, { partition: 'b' }], { maxWaitMs: 1000 });
+  assert.deepEqual([a.records.map(({ payload }) => payload.n), a.highWatermark, a.logStartOffset], [[1], 2, 0]);
+  assert.deepEqual(
+    b.records.map(({ payload }) => payload.n),
+    [2],
+  );
+  const [found] = await queue.fetchOffsets([{ partition: 'b', timestamp: b.records[0].ts }]);
+  assert.deepEqual([found.offset, found.ts], [0, b.records[0].ts]);
+  const { partitions } = await queue.changedPartitions(safeTime);
+  assert.ok(partitions.some(({ name, lastOffset }) => name === 'b' && lastOffset === 0));
+});
+
+test('a message with a time waits, is listed, moved and cancelled', async () => {
+  const queue = freshQueue();
+  const lane = queue.partition('p');
+  const [first, second, third] = await lane.push([
+    { payload: { n: 1 }, transactionId: 'one', delayMs: 3_600_000 },
+    { payload: { n: 2 }, dueAt: Date.now() + 7_200_000 },
+    { payload: { n: 3 } },
+  ]);
+  assert.equal(third.dueAt, undefined);
+  const page = await queue.due({ limit: 1 });
+  assert.deepEqual(
+    page.messages.map(({ id, transactionId, dueAt }) => [id, transactionId, dueAt]),
+    [[first.message_id, 'one', first.dueAt]],
+  );
+  const rest = await lane.due({ after: String(page.next), until: Date.now() + 86_400_000 });
+  assert.deepEqual(
+    rest.messages.map(({ id }) => id),
+    [second.message_id],
+  );
+  assert.deepEqual(await lane.pop({ ...fromStart, wait: false }), []);
+  assert.equal((await queue.cancelDue(first.message_id)).cancelled, true);
+  assert.equal((await lane.moveDue(second.transaction_id, { delayMs: 0 })).changed, true);
+  assert.deepEqual(numbers(await lane.pop(fromStart)), [2, 3]);
+  await assert.rejects(lane.cancelDue(second.transaction_id), { code: 'not_waiting', status: 409 });
+});

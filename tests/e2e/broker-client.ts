@@ -116,6 +116,10 @@ export interface StoredOptions {
   readonly dedupWindowSeconds: number;
   readonly retentionSinkHold: string;
   readonly retentionSinkHoldMaxSeconds: number;
+  readonly maxLeaseSeconds: number;
+  readonly maxDeliveries: number;
+  readonly maxLeasedPartitions: number;
+  readonly maxPerSecond: number;
 }
 
 export interface ConfigureBody {

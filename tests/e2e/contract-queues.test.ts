@@ -28,6 +28,10 @@ const defaultOptions = {
   dedupWindowSeconds: 3600,
   retentionSinkHold: '',
   retentionSinkHoldMaxSeconds: 604_800,
+  maxLeaseSeconds: 0,
+  maxDeliveries: 0,
+  maxLeasedPartitions: 0,
+  maxPerSecond: 0,
 };
 
 describe('queues', { concurrency: 16 }, () => {
@@ -246,6 +250,8 @@ describe('queues', { concurrency: 16 }, () => {
       'name',
       'newestMessage',
       'oldestMessage',
+      'paused',
+      'pausedAt',
       'retainedBytes',
       'stats',
     ]);

@@ -21,10 +21,18 @@ import { type IndexOptions, SegmentedIndex } from './storage/index-segmented.ts'
 import { LogDamage } from './storage/log-damage.ts';
 import type { LogOptions } from './storage/log-options.ts';
 import { readLog, readSegment } from './storage/log-reader.ts';
-import { segmentFolder } from './storage/segment-format.ts';
-import { buildSidecar, removeUnfinishedSidecars } from './storage/sidecar-build.ts';
+import { segmentFolder, segmentPath } from './storage/segment-format.ts';
+import { gapDamage, gapsOf, listSegments } from './storage/segment-list.ts';
+import { buildSidecar, listSidecars, removeUnfinishedSidecars, type VisitSegment } from './storage/sidecar-build.ts';
 import type { SidecarDamage } from './storage/sidecar-format.ts';
-import { openNewestSnapshot, SnapshotDamage, type StoredSnapshot, writeSnapshot } from './storage/snapshot-file.ts';
+import {
+  listSnapshotMetas,
+  openNewestSnapshot,
+  openOldestSnapshot,
+  SnapshotDamage,
+  type StoredSnapshot,
+  writeSnapshot,
+} from './storage/snapshot-file.ts';
 
 export interface DataFolderParts {
   readonly disk: Disk;
@@ -101,6 +109,22 @@ function indexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: num
     subscription: (record) => state.subscription(record),
     cursor: (record) => state.cursor(record),
     deadLetter: (record) => state.deadLetter(record),
+    subscriptionDeleted: (record) => state.subscriptionDeleted(record),
+    partitionPaused: (record) => state.partitionPaused(record),
+    logStart: (record) => state.logStart(record),
+    partitionsDeleted: (queueNumber, pids) => {
+      for (const pid of pids) index.forgetLane(state.partitions.findPid(pid));
+      state.partitionsDeleted(queueNumber, pids);
+    },
+    relocatedBlock: (pid, firstOffset, fromAddress, bytes, view, at) => {
+      state.relocatedBlock(pid, firstOffset, fromAddress, bytes, view, at);
+      index.addRelocated(bytes, view, at, addressOf(at));
+    },
+    segmentReclaimed: (range) => state.segmentReclaimed(range),
+    trace: (record) => state.trace(record),
+    deadLetterRemoved: (record) => state.deadLetterRemoved(record),
+    dueRecord: (...facts) => state.dueRecord(...facts),
+    dueChanged: (...facts) => state.dueChanged(...facts),
   };
 }
 
@@ -124,6 +148,18 @@ function onlyIndexing(
     subscription: nothing,
     cursor: nothing,
     deadLetter: nothing,
+    subscriptionDeleted: nothing,
+    partitionPaused: nothing,
+    logStart: nothing,
+    partitionsDeleted: nothing,
+    relocatedBlock: (pid, _firstOffset, _fromAddress, bytes, view, at) => {
+      if (state.partitions.findPid(pid) >= 0) index.addRelocated(bytes, view, at, addressOf(at));
+    },
+    segmentReclaimed: nothing,
+    trace: nothing,
+    deadLetterRemoved: nothing,
+    dueRecord: nothing,
+    dueChanged: nothing,
   };
 }
 
@@ -213,9 +249,12 @@ async function replayLog(
       continue;
     }
     const isOld = segment.end <= start.address;
+    // Its file is still to be removed; nobody needs what is in it.
+    if (isOld && state.reclaimed.holds(segment.base)) continue;
     let adoption = await index.adopt(segment.base);
     if (!adoption.ok && isOld) {
-      await buildSidecar(disk, plain, (base, visit) => readSegment(disk, plain, base, visit), segment.base);
+      const visitSegment: VisitSegment = (base, visit) => readSegment(disk, plain, base, visit, {}, segment.end);
+      await buildSidecar(disk, plain, visitSegment, segment.base);
       adoption = await index.adopt(segment.base);
     }
     if (adoption.ok) adopted++;
@@ -269,12 +308,29 @@ async function recover(
       `it ends with entry ${soloLog.recovery.lastSequence}, and the snapshot holds entries up to ${start.sequence}`,
     );
   }
+  const { gaps } = soloLog.recovery;
+  const hole = gaps.find(({ end }) => end > start.address);
+  if (hole !== undefined) {
+    throw new LogDamage(
+      segmentPath(hole.base),
+      hole.base,
+      `nothing is left of the log from here to ${hole.end}, and without a newer snapshot it is needed from ${start.address} on`,
+    );
+  }
+  soloLog.noteReclaimed((address) => state.reclaimed.before(address));
   const repair = (damage: SidecarDamage): Promise<void> => indexQueue.repair(damage);
   const index: SegmentedIndex = new SegmentedIndex({ disk, checksum: plain, scheduler, repair }, parts.indexOptions);
-  const indexQueue = new IndexQueue(index, background, log, () => clock.nowUs() - longestWindowUs(state));
+  const idsNeededSinceUs = (): number => clock.nowUs() - longestWindowUs(state);
+  const endOf = (base: LogAddress): LogAddress | undefined =>
+    soloLog.segments().find((segment) => segment.base === base)?.end;
+  const indexQueue = new IndexQueue(index, background, log, idsNeededSinceUs, endOf);
   let replayed: Replayed;
   try {
     replayed = await replayLog(disk, plain, soloLog, index, start);
+    const missing = gapDamage(gaps, (address) => state.reclaimed.before(address));
+    if (missing !== null) throw missing;
+    soloLog.noteReclaimed((address) => state.reclaimed.before(address));
+    await adoptIdsOfReclaimed(disk, soloLog, index, state, log);
   } catch (error) {
     await index.close();
     throw error;
@@ -288,6 +344,8 @@ async function recover(
   soloLog.onSegmentSealed = (base) => indexQueue.add(base);
   for (const base of replayed.unindexed) indexQueue.add(base);
   let snapshotAddress = start.address;
+  let snapshots: { sequence: number; address: LogAddress }[] = await listSnapshotMetas(disk, plain);
+  let snapshotBytes = 0;
   return {
     log: soloLog,
     index,
@@ -295,13 +353,29 @@ async function recover(
     hasher,
     random: parts.random,
     background,
+    segments: {
+      sealed: () => soloLog.segments().filter((segment) => segment.sealed),
+      visitBlocks: (base, visit, pause) => index.visitBlocks(base, visit, pause),
+      hasRelocated: (pid, offset, address) => index.hasRelocated(pid, offset, address),
+      dropBlocks: (base) => index.drop(base),
+      remove: (base) => soloLog.removeSegment(base),
+      expireIds: () => index.expireIds(idsNeededSinceUs()),
+      snapshots: () => ({
+        newestSequence: snapshots[0]?.sequence ?? 0,
+        newestAddress: snapshots[0]?.address ?? 0,
+        newestBytes: snapshotBytes,
+        coveredAddress: snapshots[1]?.address ?? 0,
+      }),
+    },
     epoch: soloLog.epoch,
     recovered: `${replayed.entries} log entries replayed, ${state.partitions.count} partitions, ${replayed.adopted} segments indexed`,
     bytesSinceSnapshot: () => soloLog.tail - snapshotAddress,
     segmentCount: () => soloLog.segments().length,
     stats: () => ({ ...soloLog.stats(), ...index.stats(), logTail: soloLog.tail, logEpoch: soloLog.epoch }),
-    snapshotTaken: (address) => {
+    snapshotTaken: ({ sequence, address, bytes }) => {
       snapshotAddress = address;
+      snapshotBytes = bytes;
+      snapshots = [{ sequence, address }, ...snapshots.filter((known) => known.sequence < sequence)].slice(0, 2);
     },
     close: async () => {
       indexQueue.stop();
@@ -319,13 +393,35 @@ async function recover(
   };
 }
 
+/** Ids outlive the records that had them: what is left of segments that were reclaimed is taken into use for them. */
+async function adoptIdsOfReclaimed(
+  disk: Disk,
+  soloLog: SoloLog,
+  index: SegmentedIndex,
+  state: BrokerState,
+  log: DataFolderParts['log'],
+): Promise<void> {
+  const present = new Set(soloLog.segments().map((segment) => segment.base));
+  for (const base of await listSidecars(disk)) {
+    // The file of one that was reclaimed may still be there, for a moment.
+    if (present.has(base) && !state.reclaimed.holds(base)) continue;
+    const adoption = await index.adopt(base, 'ids');
+    if (adoption.ok || adoption.reason === 'missing') continue;
+    log('error', `${adoption.damage.message}: ${forgottenIds}`);
+    await index.discard(base);
+  }
+}
+
+const forgottenIds =
+  'its segment was reclaimed, so that the ids in it are forgotten; duplicates of them are not recognised';
+
 /** Ids are asked for at least this long, also when no queue has such a window: late acks name them. */
 const idsKeptUsMin = 900 * 1_000_000;
 
 /** How far back any push may ask for an id. */
 function longestWindowUs(state: BrokerState): number {
   let longest = idsKeptUsMin;
-  for (const queue of state.queues.values()) longest = Math.max(longest, queue.dedupUs);
+  for (const queue of state.queues.values()) longest = Math.max(longest, queue.dedupUs, queue.completedUs);
   return longest;
 }
 
@@ -362,6 +458,8 @@ class IndexQueue {
   /** Stamp before which nobody asks for ids any more. */
   readonly #idsNeededSinceUs: () => number;
   readonly #repairs = new Map<LogAddress, Promise<void>>();
+  /** Where the segment at a base ends; undefined when its file is gone. */
+  readonly #endOf: (base: LogAddress) => LogAddress | undefined;
   #running = false;
   #stopped = false;
 
@@ -370,7 +468,9 @@ class IndexQueue {
     background: Background,
     log: DataFolderParts['log'],
     idsNeededSinceUs: () => number,
+    endOf: (base: LogAddress) => LogAddress | undefined,
   ) {
+    this.#endOf = endOf;
     this.#index = index;
     this.#idsNeededSinceUs = idsNeededSinceUs;
     this.#background = background;
@@ -393,16 +493,20 @@ class IndexQueue {
   repair(damage: SidecarDamage): Promise<void> {
     let repair = this.#repairs.get(damage.base);
     if (repair === undefined) {
-      this.#log('warn', `${damage.message}; it is built again`);
-      repair = this.#rebuild(damage.base).finally(() => this.#repairs.delete(damage.base));
+      const end = this.#endOf(damage.base);
+      if (end === undefined) this.#log('error', `${damage.message}: ${forgottenIds}`);
+      else this.#log('warn', `${damage.message}; it is built again`);
+      repair = (end === undefined ? this.#index.discard(damage.base) : this.#rebuild(damage.base, end)).finally(() =>
+        this.#repairs.delete(damage.base),
+      );
       this.#repairs.set(damage.base, repair);
     }
     return repair;
   }
 
-  async #rebuild(base: LogAddress): Promise<void> {
+  async #rebuild(base: LogAddress, end: LogAddress): Promise<void> {
     try {
-      await this.#background.buildSegmentIndex(base);
+      await this.#background.buildSegmentIndex(base, end);
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ELOGDAMAGE') throw error;
       throw new StoreDamage(`the index of segment ${base} cannot be built again: ${(error as Error).message}`);
@@ -415,8 +519,10 @@ class IndexQueue {
   async #run(): Promise<void> {
     this.#running = true;
     for (let base = this.#bases.shift(); base !== undefined && !this.#stopped; base = this.#bases.shift()) {
+      const end = this.#endOf(base);
+      if (end === undefined) continue;
       try {
-        await this.#background.buildSegmentIndex(base);
+        await this.#background.buildSegmentIndex(base, end);
         if (this.#stopped) break;
         const adoption = await this.#index.adopt(base);
         if (!adoption.ok)
@@ -480,12 +586,33 @@ export async function hashState(state: BrokerState): Promise<string> {
   return view.getUint32(0, true).toString(16).padStart(8, '0') + view.getUint32(4, true).toString(16).padStart(8, '0');
 }
 
-/** Applies a whole log, as `verifyLog` shows it, to an empty state. */
+/**
+ * Applies a log, as `verifyLog` shows it, to a state: to an empty one when the log is there from its beginning, else to
+ * that of the oldest whole snapshot.
+ */
 export class StateReplay {
-  readonly state = new BrokerState();
-  readonly #replay = new Replay(this.state);
+  readonly state: BrokerState;
+  readonly #replay: Replay;
+  /** What the state holds from the start. */
+  readonly #throughSequence: number;
+
+  constructor(state: BrokerState = new BrokerState(), throughSequence = 0) {
+    this.state = state;
+    this.#replay = new Replay(state);
+    this.#throughSequence = throughSequence;
+  }
+
+  /** For the log in a folder as it is now. */
+  static async over(disk: Disk, hasher: Hasher): Promise<StateReplay> {
+    const segments = await listSegments(disk, hasher, () => undefined);
+    if (gapsOf(segments).length === 0) return new StateReplay();
+    const snapshot = await openOldestSnapshot(disk, hasher);
+    if (snapshot === undefined) return new StateReplay();
+    return new StateReplay(await loadSnapshot(snapshot, 1024), snapshot.meta.sequence);
+  }
 
   visit(header: EntryHeader, bytes: Uint8Array, view: DataView, from: number, to: number): void {
+    if (header.sequence <= this.#throughSequence) return;
     this.#replay.apply(header, bytes, view, from, to, this.state);
   }
 }

@@ -1,13 +1,20 @@
 /**
  * Looks at the disk from time to time. It counts as full from one share on, and as free again below a lower one, so that
  * a broker at the edge does not flap. While it is full pushes are refused, and the room that is left serves acks.
+ *
+ * A small disk can be filled between two looks: so the log's own growth since the last one counts too.
  */
 import type { Disk } from './ports/mod.ts';
 
-const lookMs = 1000;
+const lookMs = 500;
 
 export class DiskWatermark {
   #full = false;
+  /** What the log may grow by until the disk is full, as far as the last look knows. */
+  #roomBytes = Number.POSITIVE_INFINITY;
+  /** Null until the log is known. */
+  #tailAtLook: number | null = null;
+  #logTail: number | null = null;
   #timer: NodeJS.Timeout | null = null;
   readonly #disk: Disk;
   readonly #limits: { readonly fullShare: number; readonly freeShare: number };
@@ -23,11 +30,14 @@ export class DiskWatermark {
     this.#log = log;
   }
 
-  get isFull(): boolean {
-    return this.#full;
+  /** @param logTail address behind the last entry of the log. */
+  isFull(logTail: number): boolean {
+    this.#logTail = logTail;
+    this.#tailAtLook ??= logTail;
+    return this.#full || logTail - this.#tailAtLook >= this.#roomBytes;
   }
 
-  /** Looks once, and from then on every second until `stop`. */
+  /** Looks once, and from then on twice a second until `stop`. */
   async start(): Promise<void> {
     await this.#look();
     this.#timer = setInterval(() => void this.#look(), lookMs).unref();
@@ -38,9 +48,15 @@ export class DiskWatermark {
   }
 
   async #look(): Promise<void> {
+    // What is written while the disk is asked may or may not be in its answer: it counts again.
+    const logTail = this.#logTail;
     let usedShare: number;
     try {
-      usedShare = (await this.#disk.space()).usedShare;
+      const space = await this.#disk.space();
+      usedShare = space.usedShare;
+      const totalBytes = space.freeBytes / Math.max(1 - usedShare, Number.EPSILON);
+      this.#roomBytes = (this.#limits.fullShare - usedShare) * totalBytes;
+      this.#tailAtLook = logTail;
     } catch (error) {
       this.#log('warn', `the free space of the disk cannot be read: ${(error as Error).message}`);
       return;

@@ -10,6 +10,7 @@ import { DiskWatermark } from './disk-watermark.ts';
 import { buildHttpServer } from './http/mod.ts';
 import { Shard, type Store } from './runtime/mod.ts';
 import { inspectLog, type LogReport, verifyLog } from './storage/offline.ts';
+import { gapDamage } from './storage/segment-list.ts';
 import { listSidecars } from './storage/sidecar-build.ts';
 import { checkSidecar } from './storage/sidecar-check.ts';
 import { openNewestSnapshot, SnapshotDamage } from './storage/snapshot-file.ts';
@@ -38,6 +39,7 @@ export async function startBroker(config: BrokerConfig, log: (line: LogLine) => 
   const location = resolve(config.dataFolder);
   const disk = new NodeDisk(location);
   await disk.makeFolder('');
+  await refuseForeignFolder(disk);
   const lock = await disk.lock();
   const say = (level: 'info' | 'warn' | 'error', text: string): void => log({ level, text });
   const background = new WorkerBackground(location, (text) => say('warn', text));
@@ -71,15 +73,22 @@ export async function startBroker(config: BrokerConfig, log: (line: LogLine) => 
       clock,
       scheduler,
       cipher,
-      reopen: open,
-      isDiskFull: () => watermark.isFull,
+      reopen: async () => {
+        store = await open();
+        return store;
+      },
+      isDiskFull: () => watermark.isFull(store.log.tail),
       log: say,
       fatal: (error) => {
         say('error', `the broker cannot explain its own state and stops: ${error.stack ?? error.message}`);
         process.exit(fatalExitCode);
       },
     },
-    { snapshotLogBytes: config.snapshotLogBytes, parkedPopsMax: config.maxParkedPops },
+    {
+      snapshotLogBytes: config.snapshotLogBytes,
+      parkedPopsMax: config.maxParkedPops,
+      housekeeping: { cleanupUs: config.partitionCleanupDays * 86_400_000_000 },
+    },
   );
   const http = buildHttpServer(shard, {
     port: config.port,
@@ -128,6 +137,32 @@ export async function startBroker(config: BrokerConfig, log: (line: LogLine) => 
   };
 }
 
+/**
+ * A folder that holds other things was probably named by mistake. What file systems and tools put everywhere (lost+found,
+ * names that begin with a dot) does not count.
+ */
+async function refuseForeignFolder(disk: NodeDisk): Promise<void> {
+  const names = await disk.list('');
+  if (names.some((name) => ownNames.has(name))) return;
+  const foreign = names.find((name) => !name.startsWith('.') && name !== 'lost+found');
+  if (foreign === undefined) return;
+  throw new ForeignFolder(disk.location, foreign);
+}
+
+class ForeignFolder extends Error {
+  readonly code = 'EFOREIGNFOLDER';
+
+  constructor(location: string, found: string) {
+    super(
+      `${location} is not empty (it holds ${found}) and is no LaneMQ data folder: name an empty or a new one with --data`,
+    );
+    this.name = 'ForeignFolder';
+  }
+}
+
+/** One of these is in every data folder, from its first start on. */
+const ownNames: ReadonlySet<string> = new Set(['lock', 'segments']);
+
 /** EX_SOFTWARE of sysexits.h. */
 const fatalExitCode = 70;
 
@@ -143,7 +178,7 @@ export async function verifyDataFolder(
   const disk = new NodeDisk(resolve(folder));
   const hasher = await createHasher(0, 0);
   const problems: string[] = [];
-  const replay = new StateReplay();
+  const replay = await StateReplay.over(disk, hasher);
   let readable = true;
   const log = await verifyLog(disk, hasher, (header, bytes, view, from, to) => {
     if (!readable) return;
@@ -167,6 +202,8 @@ export async function verifyDataFolder(
     if (!(error instanceof SnapshotDamage)) throw error;
     problems.push(error.message);
   }
+  const missing = gapDamage(log.gaps, (address) => replay.state.reclaimed.before(address));
+  if (missing !== null) problems.push(missing.message);
   for (const base of await listSidecars(disk)) {
     const damage = await checkSidecar(disk, hasher, base);
     if (damage !== undefined) problems.push(damage.message);

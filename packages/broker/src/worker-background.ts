@@ -6,7 +6,7 @@ import { Worker } from 'node:worker_threads';
 import type { Background, BuiltSnapshot } from './ports/mod.ts';
 
 export type Job =
-  | { readonly number: number; readonly kind: 'index'; readonly base: number }
+  | { readonly number: number; readonly kind: 'index'; readonly base: number; readonly end: number }
   | { readonly number: number; readonly kind: 'snapshot'; readonly throughSequence: number };
 
 export interface JobAnswer {
@@ -38,8 +38,8 @@ export class WorkerBackground implements Background {
     this.#warn = warn;
   }
 
-  async buildSegmentIndex(base: number): Promise<void> {
-    await this.#run({ number: this.#nextNumber++, kind: 'index', base });
+  async buildSegmentIndex(base: number, end: number): Promise<void> {
+    await this.#run({ number: this.#nextNumber++, kind: 'index', base, end });
   }
 
   async buildSnapshot(throughSequence: number): Promise<BuiltSnapshot> {

@@ -10,13 +10,23 @@ import type {
   AckItem,
   AckResult,
   AckStatus,
+  ChangedPartition,
   DeadLetterPage,
+  DueChange,
+  DuePage,
   ExtendResult,
+  FetchedPartition,
+  FoundOffset,
+  GroupDeletion,
+  GroupStart,
   Message,
+  PauseResult,
   PushResult,
   QueueConfiguration,
   QueueDeletion,
   QueueRow,
+  ReplayResult,
+  SeekResult,
 } from './wire.ts';
 
 /** A message to push, with the key that makes repeats harmless. */
@@ -27,6 +37,10 @@ export interface PushItem<T> {
   /** Remembered by the partition inside its dedup window; minted (UUIDv7) when absent. */
   readonly transactionId?: string;
   readonly traceId?: string;
+  /** Not delivered, nor what is behind it in its partition, for so long: whole milliseconds. Not together with `dueAt`. */
+  readonly delayMs?: number;
+  /** The same as a time: ISO-8601, or milliseconds since 1970. At most 366 days ahead. */
+  readonly dueAt?: string | number;
 }
 
 /** What to pop and how. */
@@ -101,6 +115,42 @@ export interface DeadLetterFilter {
   readonly limit?: number;
   /** Rows to skip. Default 0. */
   readonly offset?: number;
+}
+
+/** Which messages that wait for their time to list: those of the queue, or of its partition that was named. */
+export interface DueFilter {
+  /** Due at this time or later, and before that one: ISO-8601, or milliseconds since 1970. */
+  readonly from?: string | number;
+  readonly until?: string | number;
+  /** Size of the page, 1 to 1,000. Default 100. */
+  readonly limit?: number;
+  /** The `next` of the page before. */
+  readonly after?: string;
+}
+
+/** A time as push takes it. */
+export type DueTime = { readonly delayMs: number } | { readonly dueAt: string | number };
+
+/** One partition to read, and from where. */
+export interface FetchEntry {
+  /** Default: `Default`. */
+  readonly partition?: string;
+  /** The first offset to read. Default 0. */
+  readonly offset?: number;
+  /** Payload bytes of this partition's records; the first comes whatever it weighs. Default 1 MiB, at most 8 MiB. */
+  readonly maxBytes?: number;
+}
+
+/** Limits of a fetch as a whole. */
+export interface FetchOptions {
+  /** Payload bytes of all records. Default: the broker's limit. */
+  readonly maxBytes?: number;
+  /** Wait so long, at most 30,000 ms, until there are `minBytes`. Default 0. */
+  readonly maxWaitMs?: number;
+  /** Default 1. */
+  readonly minBytes?: number;
+  /** Ends the wait. */
+  readonly signal?: AbortSignal;
 }
 
 const popGraceMs = 5000;
@@ -194,6 +244,59 @@ export async function configureQueue(
   return objectIn(await transport.send({ method: 'POST', path: '/api/v1/configure', body }));
 }
 
+/** Where a seek puts a group. What lies outside of what a partition holds is cut to its ends. */
+export type SeekTarget =
+  | { readonly toEnd: true }
+  | { readonly toBeginning: true }
+  /** ISO-8601: the first message of that time or later is next. */
+  | { readonly timestamp: string }
+  /** The next message to read. */
+  | { readonly offset: number };
+
+export function groupPath(group: string, queue: string | null, partition: string | null = null): string {
+  const ofQueue = queue === null ? '' : `/queues/${pathSegment(queue)}`;
+  const ofPartition = partition === null ? '' : `/partitions/${pathSegment(partition || 'Default')}`;
+  return `/api/v1/consumer-groups/${pathSegment(group)}${ofQueue}${ofPartition}`;
+}
+
+export async function seekGroup(
+  transport: Transport,
+  group: string,
+  queue: string,
+  partition: string | null,
+  target: SeekTarget,
+): Promise<SeekResult> {
+  const path = `${groupPath(group, queue, partition)}/seek`;
+  return objectIn(await transport.send({ method: 'POST', path, body: target }));
+}
+
+export async function deleteGroup(
+  transport: Transport,
+  group: string,
+  queue: string | null,
+  deleteMetadata: boolean,
+): Promise<GroupDeletion> {
+  const path = `${groupPath(group, queue)}?deleteMetadata=${deleteMetadata}`;
+  return objectIn(await transport.send({ method: 'DELETE', path }));
+}
+
+export async function startGroupFrom(transport: Transport, group: string, timestamp: string): Promise<GroupStart> {
+  const path = `${groupPath(group, null)}/subscription`;
+  return objectIn(await transport.send({ method: 'POST', path, body: { subscriptionTimestamp: timestamp } }));
+}
+
+/** Pauses or resumes a group on a queue, one partition of the queue, or all of it. */
+export async function setPaused(transport: Transport, target: PopTarget, paused: boolean): Promise<PauseResult> {
+  const { queue, partition, group } = target;
+  if (partition !== null && group !== null) {
+    throw new LaneError({ code: 'bad_argument', message: 'pause a partition or a group, not both at once' });
+  }
+  const ofPartition = partition === null ? '' : `/partitions/${pathSegment(partition || 'Default')}`;
+  const place =
+    group === null ? `/api/v1/resources/queues/${pathSegment(queue)}${ofPartition}` : groupPath(group, queue);
+  return objectIn(await transport.send({ method: 'POST', path: `${place}/${paused ? 'pause' : 'resume'}` }));
+}
+
 export async function deleteQueue(transport: Transport, queue: string): Promise<QueueDeletion> {
   const path = `/api/v1/resources/queues/${pathSegment(queue)}`;
   return objectIn(await transport.send({ method: 'DELETE', path }));
@@ -215,12 +318,140 @@ export async function listDeadLetters<T>(transport: Transport, filter: DeadLette
   return { messages: arrayIn(answer, page.messages), total: page.total };
 }
 
+export async function fetchRecords<T>(
+  transport: Transport,
+  queue: string,
+  entries: readonly FetchEntry[],
+  options: FetchOptions,
+): Promise<FetchedPartition<T>[]> {
+  const { signal, ...limits } = options;
+  const waitMs = options.maxWaitMs ?? 0;
+  const answer = await transport.send({
+    method: 'POST',
+    path: '/api/v1/fetch',
+    body: { entries: entries.map((entry) => ({ queue, offset: 0, ...entry })), ...limits },
+    signal,
+    ...(waitMs > 0 ? { waiting: true, timeoutMs: waitMs + popGraceMs } : {}),
+  });
+  return arrayIn(answer, objectIn<{ entries?: unknown }>(answer).entries, entries.length);
+}
+
+export async function fetchOffsets(
+  transport: Transport,
+  queue: string,
+  entries: readonly { readonly partition?: string; readonly timestamp: number | string }[],
+): Promise<FoundOffset[]> {
+  const body = { entries: entries.map((entry) => ({ queue, ...entry })) };
+  const answer = await transport.send({ method: 'POST', path: '/api/v1/fetch/offsets', body });
+  return arrayIn(answer, objectIn<{ entries?: unknown }>(answer).entries, entries.length);
+}
+
+/** All pages. The safeTime is that of the first: what was written during the others is found again from there. */
+export async function changedPartitions(
+  transport: Transport,
+  queue: string,
+  since: string | null,
+): Promise<{ partitions: ChangedPartition[]; safeTime: string }> {
+  const partitions: ChangedPartition[] = [];
+  let safeTime: string | null = null;
+  for (let after: string | null = null; ; ) {
+    const body = { entries: [{ queue, since, after }] };
+    const answer: Answer = await transport.send({ method: 'POST', path: '/api/v1/partitions/changed', body });
+    const page: { safeTime: string; entries?: unknown } = objectIn(answer);
+    const [entry] = arrayIn<{ partitions?: unknown; next: string | null; error?: string }>(answer, page.entries, 1);
+    if (entry.error !== undefined) {
+      throw new LaneError({ code: 'not_found', status: answer.status, message: `${queue}: ${entry.error}` });
+    }
+    for (const partition of arrayIn<ChangedPartition>(answer, entry.partitions)) partitions.push(partition);
+    safeTime ??= page.safeTime;
+    if (entry.next === null) return { partitions, safeTime };
+    after = entry.next;
+  }
+}
+
+/** Another destination of a replay; what is left out stays the message's own. */
+export interface ReplayTarget {
+  readonly queue?: string;
+  readonly partition?: string;
+}
+
+/** Which dead letters a redrive takes, and how. */
+export interface RedriveOptions {
+  /** Part of the error text. */
+  readonly error?: string;
+  /** Bounds of the time of failure, inclusive, ISO 8601. */
+  readonly from?: string;
+  readonly to?: string;
+  /** Most messages to move. */
+  readonly max?: number;
+  readonly perSecond?: number;
+  readonly destination?: ReplayTarget;
+}
+
+export async function listDue(
+  transport: Transport,
+  queue: string,
+  partition: string | null,
+  filter: DueFilter,
+): Promise<DuePage> {
+  const query = new URLSearchParams({ queue });
+  if (partition !== null) query.set('partition', partition || 'Default');
+  for (const name of ['from', 'until', 'limit', 'after'] as const) {
+    if (filter[name] !== undefined) query.set(name, String(filter[name]));
+  }
+  const answer = await transport.send({ method: 'GET', path: `/api/v1/due?${query}` });
+  const page = objectIn<DuePage>(answer);
+  return { ...page, messages: arrayIn(answer, page.messages) };
+}
+
+/** Moves a message that waits to another time; null cancels it. Without a partition, `id` is its message id. */
+export async function changeDue(
+  transport: Transport,
+  queue: string,
+  partition: string | null,
+  id: string,
+  time: DueTime | null,
+): Promise<DueChange> {
+  const place =
+    partition === null ? '' : `queues/${pathSegment(queue)}/partitions/${pathSegment(partition || 'Default')}/`;
+  const path = `/api/v1/due/${place}${pathSegment(id)}`;
+  return objectIn(
+    await transport.send(time === null ? { method: 'DELETE', path } : { method: 'POST', path, body: time }),
+  );
+}
+
+export async function replayDeadLetter(transport: Transport, id: string, target: ReplayTarget): Promise<ReplayResult> {
+  const path = `/api/v1/dlq/${pathSegment(id)}/replay`;
+  return objectIn(await transport.send({ method: 'POST', path, body: target }));
+}
+
+export async function purgeDeadLetters(transport: Transport, queue: string, group: string | null): Promise<number> {
+  const query = new URLSearchParams({ queue });
+  if (group !== null) query.set('consumerGroup', group);
+  const answer = await transport.send({ method: 'DELETE', path: `/api/v1/dlq?${query}` });
+  return objectIn<{ deleted: number }>(answer).deleted;
+}
+
+/** With `dryRun` nothing is moved. */
+export async function redriveDeadLetters<Answer>(
+  transport: Transport,
+  queue: string,
+  group: string | null,
+  options: RedriveOptions,
+  dryRun: boolean,
+): Promise<Answer> {
+  const body = { ...options, queue, consumerGroup: group, dryRun };
+  return objectIn<Answer>(await transport.send({ method: 'POST', path: '/api/v1/dlq/redrive', body }));
+}
+
 interface WireItem {
   readonly queue: string;
   readonly partition: string;
   readonly transactionId: string;
   readonly payload: unknown;
   readonly traceId?: string;
+  readonly delayMs?: number;
+  readonly dueAt?: string | number;
 }
 
 function wireItem<T>(queue: string, partition: string, item: T | PushItem<T>): WireItem {
@@ -231,8 +462,16 @@ function wireItem<T>(queue: string, partition: string, item: T | PushItem<T>): W
     throw new LaneError({ code: 'bad_argument', message: 'a pushed item has no payload (undefined is not JSON)' });
   }
   const transactionId = envelope?.transactionId ?? newTransactionId();
-  const wire = { queue, partition, transactionId, payload };
-  return envelope?.traceId === undefined ? wire : { ...wire, traceId: envelope.traceId };
+  const { traceId, delayMs, dueAt } = envelope ?? {};
+  return {
+    queue,
+    partition,
+    transactionId,
+    payload,
+    ...(traceId === undefined ? {} : { traceId }),
+    ...(delayMs === undefined ? {} : { delayMs }),
+    ...(dueAt === undefined ? {} : { dueAt }),
+  };
 }
 
 /** An object with a `payload` or `data` key describes a message; every other value is the payload itself. */

@@ -6,11 +6,15 @@ import {
   type ConfigureSettings,
   configureQueue,
   type DeadLetterFilter,
+  deleteGroup,
   deleteQueue,
   extendLease,
   listDeadLetters,
   listQueues,
   type QueueOptionChanges,
+  type SeekTarget,
+  seekGroup,
+  startGroupFrom,
 } from './calls.ts';
 import { LaneQueue } from './queue.ts';
 import { type LaneClientOptions, Transport } from './transport.ts';
@@ -18,10 +22,13 @@ import type {
   AckStatus,
   DeadLetterPage,
   ExtendResult,
+  GroupDeletion,
+  GroupStart,
   Message,
   QueueConfiguration,
   QueueDeletion,
   QueueRow,
+  SeekResult,
 } from './wire.ts';
 
 /**
@@ -77,6 +84,26 @@ export class LaneClient {
   /** As {@link LaneQueue.delete}. */
   deleteQueue(queue: string): Promise<QueueDeletion> {
     return deleteQueue(this.#transport, queue);
+  }
+
+  /** Deletes a group from all queues; without `deleteMetadata` its positions only, and it starts again as it first did. */
+  deleteConsumerGroup(group: string, deleteMetadata = true): Promise<GroupDeletion> {
+    return deleteGroup(this.#transport, group, null, deleteMetadata);
+  }
+
+  /** The same on one queue. */
+  deleteConsumerGroupForQueue(group: string, queue: string, deleteMetadata = true): Promise<GroupDeletion> {
+    return deleteGroup(this.#transport, group, queue, deleteMetadata);
+  }
+
+  /** Makes a registered group start from an ISO time wherever it has no position yet. */
+  updateConsumerGroupTimestamp(group: string, timestamp: string): Promise<GroupStart> {
+    return startGroupFrom(this.#transport, group, timestamp);
+  }
+
+  /** Moves a group in every partition of a queue. Safe to repeat. */
+  seekConsumerGroup(group: string, queue: string, target: SeekTarget): Promise<SeekResult> {
+    return seekGroup(this.#transport, group, queue, null, target);
   }
 
   /** All queues, newest first. */

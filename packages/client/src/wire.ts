@@ -12,6 +12,41 @@ export interface PushResult {
   readonly status: 'queued' | 'duplicate' | (string & {});
   /** Absent when the item was not stored. */
   readonly offset?: number;
+  /** The ISO time that a newly stored item waits for; absent when it does not wait. */
+  readonly dueAt?: string;
+}
+
+/** A message that waits for its time. */
+export interface DueMessage {
+  readonly id: string;
+  readonly transactionId: string;
+  readonly queue: string;
+  readonly partition: string;
+  readonly partitionId: string;
+  readonly offset: number;
+  readonly createdAt: string;
+  readonly dueAt: string;
+}
+
+/** Messages that wait, the earliest first. */
+export interface DuePage {
+  readonly messages: readonly DueMessage[];
+  /** `after` of the next page; null on the last one. */
+  readonly next: string | null;
+  /** Messages that wait, in all queues. */
+  readonly waiting: number;
+}
+
+/** What became of a message that was moved or cancelled. */
+export interface DueChange {
+  readonly success: true;
+  readonly partitionId: string;
+  readonly offset: number;
+  readonly cancelled: boolean;
+  /** The time it waits for now; one that has passed: it is due. Null when it was cancelled. */
+  readonly dueAt: string | null;
+  /** False when it was so already. */
+  readonly changed: boolean;
 }
 
 /** One delivered message. `T` is what the producer pushed. */
@@ -132,4 +167,108 @@ export interface DeadLetterPage<T = unknown> {
   readonly messages: readonly DeadLetter<T>[];
   /** All that match, not only this page. */
   readonly total: number;
+}
+
+/** A record as reads by offset show it. */
+export interface FetchedRecord<T = unknown> {
+  readonly offset: number;
+  readonly transactionId: string;
+  readonly payload: T;
+  /** ISO time with microseconds of the push that stored it. */
+  readonly ts: string;
+}
+
+/** What a fetch read of one partition. */
+export interface FetchedPartition<T = unknown> {
+  readonly queue: string;
+  readonly partition: string;
+  readonly records: readonly FetchedRecord<T>[];
+  /** The next offset to be given. */
+  readonly highWatermark: number;
+  /** The oldest offset that is kept. */
+  readonly logStartOffset: number;
+  /** `OFFSET_OUT_OF_RANGE`, `UNKNOWN_TOPIC_OR_PARTITION` or `RECORD_DAMAGED`; absent when the entry was answered. */
+  readonly error?: string;
+}
+
+/** The first record of a partition at or after a time. */
+export interface FoundOffset {
+  readonly queue: string;
+  readonly partition: string;
+  /** null: no record is as young as that. */
+  readonly offset: number | null;
+  readonly ts: string | null;
+  readonly highWatermark: number;
+  readonly logStartOffset: number;
+  readonly error?: string;
+}
+
+/** A partition in a list of changed ones. */
+export interface ChangedPartition {
+  readonly name: string;
+  readonly id: string;
+  /** −1 when nothing was ever written. */
+  readonly lastOffset: number;
+  readonly logStart: number;
+  readonly lastWriteAt: string;
+}
+
+/** Answer of a seek. */
+export interface SeekResult {
+  readonly success: boolean;
+  readonly consumerGroup: string;
+  readonly queueName: string;
+  readonly partitionName: string | null;
+  readonly partitionsUpdated: number;
+}
+
+/** Answer of deleting a group; also when there was none. */
+export interface GroupDeletion {
+  readonly success: boolean;
+  readonly consumerGroup: string;
+  readonly queueName: string | null;
+  readonly deletedPartitions: number;
+  readonly metadataDeleted: boolean;
+  readonly queues: readonly string[];
+}
+
+/** Answer of moving where a group starts. */
+export interface GroupStart {
+  readonly success: boolean;
+  readonly consumerGroup: string;
+  readonly newTimestamp: string;
+  readonly rowsUpdated: number;
+}
+
+/** Answer of pausing or resuming; `changed` is false when it was so already. */
+export interface PauseResult {
+  readonly success: boolean;
+  readonly paused: boolean;
+  readonly pausedAt: string | null;
+  readonly changed: boolean;
+}
+
+/** What became of the replay of one dead letter. */
+export interface ReplayResult {
+  /** `duplicate`: the destination has it already, and the dead letter stays. */
+  readonly result: 'moved' | 'duplicate';
+  readonly queue: string;
+  readonly partition: string;
+  readonly consumerGroup: string;
+  readonly dlqId: string;
+  readonly originalTransactionId: string;
+  readonly replayedAs: PushResult;
+  readonly dlqRowRemoved: boolean;
+}
+
+/** A redrive: many dead letters replayed by the broker. */
+export interface Redrive {
+  readonly id: string;
+  readonly state: 'running' | 'done' | 'cancelled' | 'failed';
+  readonly moved: number;
+  readonly duplicates: number;
+  readonly failed: number;
+  readonly startedAt: string;
+  readonly endedAt: string | null;
+  readonly lastError: string | null;
 }

@@ -39,6 +39,21 @@ export const errorTable = {
     meaning: 'The thing exists already, or is in a condition that does not allow this.',
   },
   unsupported_media_type: { status: 415, retriable: false, meaning: 'The Content-Type is not application/json.' },
+  too_many_paused: {
+    status: 409,
+    retriable: false,
+    meaning: 'As many partitions are paused as may be: nothing was changed.',
+  },
+  not_waiting: {
+    status: 409,
+    retriable: false,
+    meaning: 'The message does not wait for a time: it is due, or never had to wait, or was cancelled.',
+  },
+  too_many_due: {
+    status: 429,
+    retriable: true,
+    meaning: 'As many messages wait for their time, or are kept as cancelled, as may be: nothing was changed.',
+  },
   overloaded: { status: 429, retriable: true, meaning: 'No room for more request bytes in flight.' },
   queue_full: {
     status: 429,

@@ -124,6 +124,36 @@ export const queueOptionTable = {
     max: 31_536_000,
     meaning: 'How long it may; 60 or more, or 0.',
   },
+  maxLeaseSeconds: {
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: 7 * 24 * 3600,
+    meaning:
+      'Seconds after its delivery at which a lease ends, whatever it was asked for or extended by; 0 = no bound.',
+  },
+  maxDeliveries: {
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: 1_000_000,
+    meaning:
+      'Deliveries of a message that stays unsettled, ended leases included, after which it is dead-lettered or dropped; a repeated one is delivered alone, so 2 or more spares its neighbours; 0 = no bound.',
+  },
+  maxLeasedPartitions: {
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: 1_000_000_000,
+    meaning: 'Partitions that a group may have under lease at a time; 0 = no bound.',
+  },
+  maxPerSecond: {
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: 1_000_000_000,
+    meaning: 'Messages a group is delivered per second, a tenth of that at once; 0 = no bound.',
+  },
 } as const satisfies Record<string, QueueOptionFacts>;
 
 export type QueueOptionName = keyof typeof queueOptionTable;

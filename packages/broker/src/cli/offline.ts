@@ -44,6 +44,11 @@ function summary(report: LogReport): string[] {
     `records: ${recordsText(report) || 'none'}`,
     report.cleanlyClosed ? 'closed cleanly' : 'not closed cleanly, or still open',
   ];
+  for (const { base, end } of report.gaps) {
+    lines.push(
+      `nothing is left of the log from address ${base} to ${end}: reclaimed, if \`lanemq verify\` does not complain`,
+    );
+  }
   if (report.unfinishedBytes > 0) {
     lines.push(`${report.unfinishedBytes} bytes of an unfinished write at the end; the next start cuts them off`);
   }
@@ -69,7 +74,7 @@ function usage(command: string, errors: readonly string[], terminal: Terminal): 
   return exitCode.usage;
 }
 
-/** Prints what the log holds, damaged or not. */
+/** Prints what the log holds, damaged or not; exit code 1 when it is damaged. */
 export async function inspect(
   args: readonly string[],
   terminal: Terminal,
@@ -92,7 +97,7 @@ export async function inspect(
   } else {
     for (const line of [...segmentLines(report), ...summary(report), ...damageLines(report)]) terminal.out(line);
   }
-  return exitCode.done;
+  return report.damage.length === 0 ? exitCode.done : exitCode.failed;
 }
 
 /** Checks everything that can be checked and says what is wrong; exit code 1 when something is. */

@@ -42,7 +42,8 @@ const commands: readonly Command[] = [
   {
     name: 'inspect',
     summary: 'Show what the log of a data folder holds.',
-    help: () => `Reads only, also on a damaged log.\n\nOptions:\n${flagsHelp(inspectFlags)}`,
+    help: () =>
+      `Reads only, also on a damaged log. Exit code 1 when there is damage.\n\nOptions:\n${flagsHelp(inspectFlags)}`,
     run: ({ args, terminal, tools }) => inspect(args, terminal, tools.inspectFolder),
   },
   {

@@ -24,6 +24,8 @@ export class BlockReader {
   subjectStart = -1;
   subjectEnd = -1;
   messageIdStart = -1;
+  /** When the record was to be delivered at the earliest as it was pushed; 0 = at once. */
+  dueUs = 0;
   payloadStart = 0;
   payloadEnd = 0;
 
@@ -90,6 +92,10 @@ export class BlockReader {
       this.messageIdStart = p;
       p += 16;
     } else this.messageIdStart = -1;
+    if ((flags & recordFlag.dueAt) !== 0) {
+      this.dueUs = readU64(view, p);
+      p += 8;
+    } else this.dueUs = 0;
     this.payloadStart = p;
     return this;
   }

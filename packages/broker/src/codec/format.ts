@@ -39,13 +39,19 @@ export const recordType = {
   deadLetterRemoved: 10,
   /** Last record of a cleanly closed log: nothing may be missing before it. */
   closed: 11,
-  /** A block rewritten nearer to the tail by reclaiming: body = block record; its old address follows in the header. */
+  /** A block rewritten nearer to the tail by reclaiming: u64 old address | the block record, with its own header. */
   relocatedBlock: 12,
   edgeDatabase: 20,
   edgeTable: 21,
   edgeTableDeleted: 22,
   edgeRows: 23,
   edgeRangeDeleted: 24,
+  subscriptionDeleted: 14,
+  partitionPaused: 15,
+  logStart: 13,
+  dueChanged: 16,
+  segmentReclaimed: 18,
+  trace: 17,
 } as const;
 
 /**
@@ -55,7 +61,7 @@ export const recordType = {
  *   8 u64 pid | 16 u64 firstOffset | 24 u64 stampUs | 32 u32 count | 36 u32 checksum: low half of xxh64, seed 0, of bytes 40..length
  *  40 count × { u32 end, u32 hashHigh, u32 hashLow }   end: relative to the start of the data, exclusive
  *     data: per record  u8 flags | [u16 n, n bytes transactionId] | [16 bytes traceId] | [u16 n, n bytes producerSub]
- *           | [16 bytes message id] | payload up to `end`
+ *           | [16 bytes message id] | [u64 dueUs] | payload up to `end`
  *
  * hashHigh/hashLow: keyed fingerprint of the transactionId; both 0 when the record has none of its own (then its
  * transactionId is its message id in text form).
@@ -71,6 +77,9 @@ export const block = {
   rowBytes: 12,
 } as const;
 
+/** Where the block record begins in a relocatedBlock record, and where its old address stands. */
+export const relocated = { fromAddressAt: 8, blockAt: 16 } as const;
+
 /** Bits of a record's flags byte inside a block. */
 export const recordFlag = {
   transactionId: 1,
@@ -78,6 +87,13 @@ export const recordFlag = {
   producerSub: 4,
   encrypted: 8,
   messageId: 16,
+  dueAt: 32,
+} as const;
+
+/** Bits of a block record's flags. */
+export const blockFlag = {
+  /** Some of its records wait for a time of their own. */
+  hasDue: 1,
 } as const;
 
 const two32 = 0x1_0000_0000;

@@ -2,7 +2,17 @@ export { hashAckItems, type ScannedAck, scanAckBody } from './ack-items.ts';
 export { BlockReader, recordBytes } from './block-reader.ts';
 export { writeEdgeRangeDeleted, writeEdgeRows } from './edge-records.ts';
 export { readSeq, type ScannedEnqueue, scanEnqueueBody, seqText } from './enqueue-items.ts';
-export { block, entryHeader, readU64, recordFlag, recordHeaderBytes, recordType, writeU64 } from './format.ts';
+export {
+  block,
+  blockFlag,
+  entryHeader,
+  readU64,
+  recordFlag,
+  recordHeaderBytes,
+  recordType,
+  relocated,
+  writeU64,
+} from './format.ts';
 export { createHasher, type Hasher } from './hasher.ts';
 export { checkJson, JsonError, JsonScanner } from './json-scanner.ts';
 export { asciiBytes, ByteWriter } from './json-writer.ts';
@@ -15,10 +25,19 @@ export {
   writeBlock,
   writeCursor,
   writeDeadLetter,
+  writeDeadLetterRemoved,
+  writeDueChanged,
   writeGenesis,
   writeJsonRecord,
+  writeLogStart,
   writePartition,
+  writePartitionPaused,
+  writePartitionsDeleted,
   writeQueue,
   writeQueueDeleted,
+  writeRelocatedBlock,
+  writeSegmentReclaimed,
   writeSubscription,
+  writeSubscriptionDeleted,
+  writeTrace,
 } from './records.ts';

@@ -9,7 +9,7 @@ import { limits } from '@lanemq/protocol';
 import { type PushItems, pushHash, pushSlice } from '../core/mod.ts';
 import type { Hasher } from './hasher.ts';
 import { ascii, JsonError, JsonScanner } from './json-scanner.ts';
-import { noText, PropertyNames, sameBytes, TextField } from './json-text.ts';
+import { noText, PropertyNames, sameBytes, TextField, textOf } from './json-text.ts';
 import { asciiBytes } from './json-writer.ts';
 
 export type ScannedPush =
@@ -26,8 +26,13 @@ const keptItemsMax = 16_384;
 const defaultPartition = asciiBytes('Default');
 
 const bodyNames = new PropertyNames(['items']);
-const itemNames = new PropertyNames(['queue', 'partition', 'transactionId', 'payload']);
-const property = { queue: 0, partition: 1, transactionId: 2, payload: 3 } as const;
+const itemNames = new PropertyNames(['queue', 'partition', 'transactionId', 'payload', 'delayMs', 'dueAt']);
+const property = { queue: 0, partition: 1, transactionId: 2, payload: 3, delayMs: 4, dueAt: 5 } as const;
+
+/** Reads a text as a time, microseconds since 1970; undefined when it is none. */
+export type TimeReader = (text: string) => number | undefined;
+
+const noTimes: TimeReader = () => undefined;
 
 class PushScan {
   private readonly scanner = new JsonScanner(limits.jsonDepthMax);
@@ -38,8 +43,13 @@ class PushScan {
   private defaultAt = -1;
   /** The first thing wrong with the shape of `items`. A later `items` property would replace it. */
   private refusal: string | null = null;
+  /** Times that items wait for, as in PushItems; made when the first item has one. */
+  private due: Float64Array | null = null;
+  private readTime: TimeReader = noTimes;
 
-  run(body: Uint8Array): ScannedPush {
+  run(body: Uint8Array, readTime: TimeReader): ScannedPush {
+    this.readTime = readTime;
+    this.due = null;
     const scanner = this.scanner;
     scanner.open(body);
     this.count = 0;
@@ -75,6 +85,7 @@ class PushScan {
       count,
       slices: this.rows.slice(0, count * stride),
       hashes: new Uint32Array(count * pushHash.stride),
+      due: this.due === null || this.due.length >= count ? this.due : withRoom(this.due, count),
     };
   }
 
@@ -101,6 +112,7 @@ class PushScan {
     const { bytes, end } = scanner;
     this.count = 0;
     this.refusal = null;
+    this.due = null;
     if (at >= end || bytes[at] !== ascii.bracketOpen) {
       this.refusal = '"items" is not an array';
       return scanner.value(at, 1);
@@ -131,6 +143,10 @@ class PushScan {
     let idEnd = 0;
     let payloadStart = -1;
     let payloadEnd = 0;
+    let delayAt = -1;
+    let delayEnd = 0;
+    let dueAt = -1;
+    let dueEnd = 0;
     let p = scanner.enter(at, ascii.braceClose);
     while (p >= 0) {
       const name = itemNames.find(scanner, scanner.openName(p));
@@ -155,6 +171,16 @@ class PushScan {
           payloadStart = p;
           p = scanner.value(p, itemDepth);
           payloadEnd = p;
+          break;
+        case property.delayMs:
+          delayAt = p;
+          p = scanner.value(p, itemDepth);
+          delayEnd = p;
+          break;
+        case property.dueAt:
+          dueAt = p;
+          p = scanner.value(p, itemDepth);
+          dueEnd = p;
           break;
         default:
           p = scanner.value(p, itemDepth);
@@ -181,6 +207,9 @@ class PushScan {
     } else if (idEnd - idStart > limits.transactionIdBytesMax) {
       this.refuse(at, `has a "transactionId" of more than ${limits.transactionIdBytesMax} bytes`);
     }
+    if (delayAt >= 0 && dueAt >= 0) this.refuse(at, 'has both "delayMs" and "dueAt": send one of them');
+    else if (delayAt >= 0) this.noteDue(this.delayOf(at, textOf(bytes, delayAt, delayEnd)));
+    else if (dueAt >= 0) this.noteDue(this.timeOf(at, textOf(bytes, dueAt, dueEnd)));
     const row = this.count * stride;
     if (row + stride > this.rows.length) this.growRows();
     const rows = this.rows;
@@ -193,6 +222,32 @@ class PushScan {
     rows[row + pushSlice.payloadStart] = payloadStart;
     rows[row + pushSlice.payloadEnd] = payloadEnd;
     return p;
+  }
+
+  private noteDue(due: number): void {
+    if (Number.isNaN(due)) return;
+    let list = this.due;
+    if (list === null || this.count >= list.length) {
+      list = withRoom(list, Math.max(16, this.count * 2));
+      this.due = list;
+    }
+    list[this.count] = due;
+  }
+
+  /** A delay in the form of PushItems; NaN when it is refused. */
+  private delayOf(at: number, text: string): number {
+    const delayMs = wholeNumber(text);
+    if (delayMs >= 0) return -1 - delayMs * usPerMs;
+    this.refuse(at, `has a "delayMs" that is not a whole number of milliseconds from 0 on: ${shown(text)}`);
+    return Number.NaN;
+  }
+
+  private timeOf(at: number, text: string): number {
+    const dueUs = text.startsWith('"') ? this.readTime(JSON.parse(text) as string) : wholeNumber(text) * usPerMs;
+    // A time before 1970 is as past as any other; a number before it is more likely a delay that went wrong.
+    if (dueUs !== undefined && (dueUs >= 0 || text.startsWith('"'))) return Math.max(dueUs, 0);
+    this.refuse(at, `has a "dueAt" that is neither an ISO-8601 time nor milliseconds since 1970: ${shown(text)}`);
+    return Number.NaN;
   }
 
   private appendDefault(): void {
@@ -218,14 +273,36 @@ class PushScan {
   }
 }
 
+const usPerMs = 1000;
+
+/** The times with room for `count` of them; what is new has none. */
+function withRoom(due: Float64Array | null, count: number): Float64Array {
+  const larger = new Float64Array(count).fill(Number.NaN);
+  if (due !== null) larger.set(due);
+  return larger;
+}
+
+/** Texts that are shown back are cut. */
+const shownLengthMax = 64;
+
+function shown(text: string): string {
+  return text.length > shownLengthMax ? `${text.slice(0, shownLengthMax)}…` : text;
+}
+
+/** The value of a JSON text that is a whole number; NaN when it is anything else. */
+function wholeNumber(text: string): number {
+  const value = /^-?\d/.test(text) ? Number(text) : Number.NaN;
+  return Number.isInteger(value) ? value : value === Number.POSITIVE_INFINITY ? Number.MAX_VALUE : Number.NaN;
+}
+
 const scan = new PushScan();
 
 /**
  * Takes a push body apart. Nothing is kept of it but `items.bytes`, which is the body itself, or a copy of it when text
- * had to be appended. The arrays are made for this push and are the caller's; `hashes` is still empty.
+ * had to be appended. `readTime` reads a `dueAt` that is a text. The arrays are made for this push and are the caller's; `hashes` is still empty.
  */
-export function scanPushBody(body: Uint8Array): ScannedPush {
-  return scan.run(body);
+export function scanPushBody(body: Uint8Array, readTime: TimeReader = noTimes): ScannedPush {
+  return scan.run(body, readTime);
 }
 
 /** Fills `items.hashes`: the hash of each item's partition name (the queue is no part of it) and of its transactionId. */

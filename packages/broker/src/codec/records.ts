@@ -6,17 +6,24 @@
 import {
   CursorRecord,
   type DeadLetterRecord,
+  type DeadLetterRemovedRecord,
   type GenesisRecord,
+  type LogRange,
+  type LogStartRecord,
+  type PartitionPausedRecord,
   type PushItems,
   pushHash,
   pushSlice,
   type QueueDeletedRecord,
   type QueueRecord,
   type RecordHandlers,
+  type SubscriptionDeletedRecord,
   type SubscriptionRecord,
+  type TraceRecord,
 } from '../core/mod.ts';
+import { BlockReader } from './block-reader.ts';
 import { readEdgeRecord } from './edge-records.ts';
-import { block, readU64, recordFlag, recordHeaderBytes, recordType, writeU64 } from './format.ts';
+import { block, blockFlag, readU64, recordFlag, recordHeaderBytes, recordType, relocated, writeU64 } from './format.ts';
 import type { Hasher } from './hasher.ts';
 
 /** The part of a log draft the writer needs; see ports/log.ts. */
@@ -33,6 +40,7 @@ const recordVersion = 1;
 const cursorFlag = { lease: 1, conflated: 2, attempt: 4, memo: 8, held: 16, consumed: 32, batchDone: 64 } as const;
 const cursorFixedBytes = recordHeaderBytes + 8 + 4 + 8;
 const cursorBytesMax = cursorFixedBytes + 24 + 16 + 20 + 8 + 4;
+const deadLetterRemovedBytes = recordHeaderBytes + 8 + 8 + 4;
 const partitionFixedBytes = recordHeaderBytes + 8 + 4 + 8 + 4;
 
 const textEncoder = new TextEncoder();
@@ -72,6 +80,114 @@ export function writeSubscription(space: RecordSpace, record: SubscriptionRecord
 
 export function writeDeadLetter(space: RecordSpace, record: DeadLetterRecord): void {
   writeJsonRecord(space, recordType.deadLetter, record);
+}
+
+export function writeSubscriptionDeleted(space: RecordSpace, record: SubscriptionDeletedRecord): void {
+  writeJsonRecord(space, recordType.subscriptionDeleted, record);
+}
+
+export function writePartitionPaused(space: RecordSpace, record: PartitionPausedRecord): void {
+  writeJsonRecord(space, recordType.partitionPaused, record);
+}
+
+export function writeSegmentReclaimed(space: RecordSpace, range: LogRange): void {
+  writeJsonRecord(space, recordType.segmentReclaimed, range);
+}
+
+const dueChangedBytes = recordHeaderBytes + 3 * 8;
+
+/** Layout: header | u64 pid | u64 offset | u64 dueUs, 0 = cancelled. */
+export function writeDueChanged(space: RecordSpace, pid: number, offset: number, dueUs: number): void {
+  space.require(dueChangedBytes);
+  const { view, position: p } = space;
+  header(view, p, dueChangedBytes, recordType.dueChanged, 0);
+  writeU64(view, p + 8, pid);
+  writeU64(view, p + 16, offset);
+  writeU64(view, p + 24, dueUs);
+  space.position = p + dueChangedBytes;
+}
+
+const logStartBytes = recordHeaderBytes + 5 * 8;
+
+/** Layout: header | u64 pid | u64 logStart | u64 records | u64 bytes | u64 keptSinceUs. */
+export function writeLogStart(space: RecordSpace, record: LogStartRecord): void {
+  space.require(logStartBytes);
+  const { view, position: p } = space;
+  header(view, p, logStartBytes, recordType.logStart, 0);
+  writeU64(view, p + 8, record.pid);
+  writeU64(view, p + 16, record.logStart);
+  writeU64(view, p + 24, record.records);
+  writeU64(view, p + 32, record.bytes);
+  writeU64(view, p + 40, record.keptSinceUs);
+  space.position = p + logStartBytes;
+}
+
+/** One object for one record after the other. */
+const logStartRead = { pid: 0, logStart: 0, records: 0, bytes: 0, keptSinceUs: 0 };
+
+function readLogStart(view: DataView, at: number): LogStartRecord {
+  logStartRead.pid = readU64(view, at + 8);
+  logStartRead.logStart = readU64(view, at + 16);
+  logStartRead.records = readU64(view, at + 24);
+  logStartRead.bytes = readU64(view, at + 32);
+  logStartRead.keptSinceUs = readU64(view, at + 40);
+  return logStartRead;
+}
+
+const partitionsDeletedFixedBytes = recordHeaderBytes + 4;
+
+/** Layout: header | u32 queue number | u64 pid of each partition, ascending. */
+export function writePartitionsDeleted(space: RecordSpace, queueNumber: number, pids: readonly number[]): void {
+  const length = partitionsDeletedFixedBytes + pids.length * 8;
+  space.require(length);
+  const { view } = space;
+  let p = space.position;
+  header(view, p, length, recordType.partitionDeleted, 0);
+  view.setUint32(p + recordHeaderBytes, queueNumber, true);
+  p += partitionsDeletedFixedBytes;
+  for (const pid of pids) {
+    writeU64(view, p, pid);
+    p += 8;
+  }
+  space.position = p;
+}
+
+function readPartitionsDeleted(view: DataView, at: number, end: number, handlers: RecordHandlers): void {
+  const pids: number[] = [];
+  for (let p = at + partitionsDeletedFixedBytes; p < end; p += 8) pids.push(readU64(view, p));
+  handlers.partitionsDeleted(view.getUint32(at + recordHeaderBytes, true), pids);
+}
+
+/** Layout: header | u64 address the block was read from | the block record as it was stored. */
+export function writeRelocatedBlock(
+  space: RecordSpace,
+  fromAddress: number,
+  bytes: Uint8Array,
+  at: number,
+  blockLength: number,
+): void {
+  const length = relocated.blockAt + blockLength;
+  space.require(length);
+  const p = space.position;
+  header(space.view, p, length, recordType.relocatedBlock, 0);
+  writeU64(space.view, p + relocated.fromAddressAt, fromAddress);
+  space.bytes.set(bytes.subarray(at, at + blockLength), p + relocated.blockAt);
+  space.position = p + length;
+}
+
+export function writeTrace(space: RecordSpace, record: TraceRecord): void {
+  writeJsonRecord(space, recordType.trace, record);
+}
+
+/** Layout: header | u64 pid | u64 stampUs | u32 index. */
+export function writeDeadLetterRemoved(space: RecordSpace, record: DeadLetterRemovedRecord): void {
+  space.require(deadLetterRemovedBytes);
+  const { view, position } = space;
+  header(view, position, deadLetterRemovedBytes, recordType.deadLetterRemoved, 0);
+  writeU64(view, position + 8, record.pid);
+  writeU64(view, position + 16, record.stampUs);
+  view.setUint32(position + 24, record.index, true);
+  space.position += deadLetterRemovedBytes;
 }
 
 /** Layout: header | u64 pid | u32 queue number | u64 createdAtUs | u32 hash of the name | the name's bytes. */
@@ -215,18 +331,22 @@ export function writeBlock(
   hasher: Hasher,
 ): void {
   const { bytes: source, slices, hashes } = items;
+  const due = items.due ?? null;
+  let dueCount = 0;
   let dataBytes = 0;
   for (let i = from; i < from + count; i++) {
     const s = numbers[i] * pushSlice.stride;
     const idStart = slices[s + pushSlice.idStart];
     dataBytes += 1 + slices[s + pushSlice.payloadEnd] - slices[s + pushSlice.payloadStart];
     if (idStart >= 0) dataBytes += 2 + slices[s + pushSlice.idEnd] - idStart;
+    if (due !== null && due[numbers[i]] > 0) dueCount++;
   }
+  dataBytes += dueCount * 8;
   const length = block.headerBytes + count * block.rowBytes + dataBytes;
   space.require(length);
   const { bytes: target, view } = space;
   const start = space.position;
-  header(view, start, length, recordType.block, 0);
+  header(view, start, length, recordType.block, dueCount > 0 ? blockFlag.hasDue : 0);
   writeU64(view, start + block.pidAt, pid);
   writeU64(view, start + block.firstOffsetAt, firstOffset);
   writeU64(view, start + block.stampAt, stampUs);
@@ -239,6 +359,7 @@ export function writeBlock(
     const number = numbers[i];
     const s = number * pushSlice.stride;
     const idStart = slices[s + pushSlice.idStart];
+    const dataStart = p;
     if (idStart >= 0) {
       target[p++] = baseFlags | recordFlag.transactionId;
       const idEnd = slices[s + pushSlice.idEnd];
@@ -256,6 +377,11 @@ export function writeBlock(
       target[p++] = baseFlags;
       view.setUint32(row + 4, 0, true);
       view.setUint32(row + 8, 0, true);
+    }
+    if (due !== null && due[number] > 0) {
+      target[dataStart] |= recordFlag.dueAt;
+      writeU64(view, p, due[number]);
+      p += 8;
     }
     const payloadStart = slices[s + pushSlice.payloadStart];
     const payloadEnd = slices[s + pushSlice.payloadEnd];
@@ -327,6 +453,8 @@ export function readRecords(
     if (length < recordHeaderBytes || at + length > to) throw new Error(`record of ${length} bytes leaves its entry`);
     switch (type) {
       case recordType.block:
+        // Before the block: whoever hears of it already knows what of it has to wait.
+        if ((view.getUint16(at + 6, true) & blockFlag.hasDue) !== 0) readDue(bytes, view, at, handlers);
         handlers.block(
           readU64(view, at + block.pidAt),
           readU64(view, at + block.firstOffsetAt),
@@ -352,6 +480,34 @@ export function readRecords(
           at + length,
         );
         break;
+      case recordType.dueChanged:
+        handlers.dueChanged(readU64(view, at + 8), readU64(view, at + 16), readU64(view, at + 24));
+        break;
+      case recordType.logStart:
+        handlers.logStart(readLogStart(view, at));
+        break;
+      case recordType.relocatedBlock: {
+        const blockAt = at + relocated.blockAt;
+        handlers.relocatedBlock(
+          readU64(view, blockAt + block.pidAt),
+          readU64(view, blockAt + block.firstOffsetAt),
+          readU64(view, at + relocated.fromAddressAt),
+          bytes,
+          view,
+          blockAt,
+        );
+        break;
+      }
+      case recordType.partitionDeleted:
+        readPartitionsDeleted(view, at, at + length, handlers);
+        break;
+      case recordType.deadLetterRemoved:
+        handlers.deadLetterRemoved({
+          pid: readU64(view, at + 8),
+          stampUs: readU64(view, at + 16),
+          index: view.getUint32(at + 24, true),
+        });
+        break;
       case recordType.closed:
         break;
       default:
@@ -365,6 +521,16 @@ export function readRecords(
     count++;
   }
   return count;
+}
+
+const dueReader = new BlockReader();
+
+function readDue(bytes: Uint8Array, view: DataView, at: number, handlers: RecordHandlers): void {
+  const reader = dueReader.open(bytes, view, at);
+  for (let index = 0; index < reader.count; index++) {
+    const { dueUs } = reader.select(index);
+    if (dueUs > 0) handlers.dueRecord(reader.pid, reader.firstOffset + index, dueUs, reader.stampUs);
+  }
 }
 
 function readJson(type: number, bytes: Uint8Array, from: number, to: number, handlers: RecordHandlers): void {
@@ -384,6 +550,18 @@ function readJson(type: number, bytes: Uint8Array, from: number, to: number, han
       break;
     case recordType.deadLetter:
       handlers.deadLetter(value as DeadLetterRecord);
+      break;
+    case recordType.subscriptionDeleted:
+      handlers.subscriptionDeleted(value as SubscriptionDeletedRecord);
+      break;
+    case recordType.partitionPaused:
+      handlers.partitionPaused(value as PartitionPausedRecord);
+      break;
+    case recordType.segmentReclaimed:
+      handlers.segmentReclaimed(value as LogRange);
+      break;
+    case recordType.trace:
+      handlers.trace(value as TraceRecord);
       break;
     default:
       throw new Error(`the log holds a record of unknown type ${type}: it was written by a newer release`);

@@ -266,6 +266,18 @@ export const optionTable = {
     max: 1024 * giB,
     meaning: 'Log written since the last snapshot that triggers the next one. A restart reads at least this much.',
   },
+  partitionCleanupDays: {
+    kind: 'integer',
+    flag: '--partition-cleanup-days',
+    variable: 'LANEMQ_PARTITION_CLEANUP_DAYS',
+    alias: 'PARTITION_CLEANUP_DAYS',
+    unit: 'days',
+    default: 30,
+    min: 0,
+    max: 36_500,
+    meaning:
+      'An empty partition that was neither written nor consumed from for this long, and has no dead letters, is deleted; 0 = never.',
+  },
   diskFullShare: {
     kind: 'share',
     flag: '--disk-full-share',

@@ -2,6 +2,7 @@
  * Resolving acknowledgements: which offset does each item of a target name. Ids are compared with the records of the
  * span that is acknowledged; what is not among them is looked up in the index.
  */
+import type { ItemNumbers } from './ack-targets.ts';
 import type { AckItems } from './commands.ts';
 import { type DecisionContext, idLookup } from './decision.ts';
 import { type IdParts, parseId } from './ids.ts';
@@ -29,11 +30,11 @@ const idParts: IdParts = { stampUs: 0, number: 0, index: 0 };
 export function resolve(
   context: DecisionContext,
   items: AckItems,
-  numbers: readonly number[],
+  numbers: ItemNumbers,
   span: Span,
   offsets: Float64Array,
 ): boolean {
-  const open = numbers.length;
+  const open = numbers.count;
   let found = 0;
   if (span.to - span.from < scannedSpanMax) {
     const scanned = scan(context, items, numbers, span, offsets);
@@ -44,7 +45,7 @@ export function resolve(
   let complete = true;
   for (let i = 0; i < open; i++) {
     if (offsets[i] !== unresolved) continue;
-    const offset = lookUp(context, items, numbers[i], span);
+    const offset = lookUp(context, items, numbers.order[numbers.begin + i], span);
     if (offset === idLookup.missing) complete = false;
     else offsets[i] = offset;
   }
@@ -65,6 +66,10 @@ function lookUp(context: DecisionContext, items: AckItems, item: number, span: S
   if (items.ends[item] === items.ends[item + 1]) return unresolved;
   const offset = ids.find(span.lane, span.pid, items.hashes[item * 2], items.hashes[item * 2 + 1], 0);
   if (offset === idLookup.missing) return offset;
+  const { partitions } = context.state;
+  const logStart = partitions.logStart[span.lane];
+  // A record that was removed is remembered by its fingerprint.
+  if (offset >= 0 && offset < logStart) return offset;
   if (offset !== idLookup.absent) {
     const view = blocks.open(span.lane, span.pid, offset);
     if (view === undefined) return idLookup.missing;
@@ -74,12 +79,17 @@ function lookUp(context: DecisionContext, items: AckItems, item: number, span: S
   if (!isMessageId(context, items, item, span.pid)) return unresolved;
   const { stampUs, index } = idParts;
   const first = ids.firstFrom(span.lane, span.pid, stampUs);
-  if (first < 0) return first;
+  if (first === idLookup.missing) return first;
+  // Which of the records that were removed it was is not known any more: all of them are over, and so is it.
+  const gone = logStart > 0 ? Math.min(logStart - 1, span.to) : unresolved;
+  if (first < 0) return stampUs <= partitions.lastStampUs[span.lane] ? gone : unresolved;
+  if (first < logStart) return gone;
   const view = blocks.open(span.lane, span.pid, first);
   if (view === undefined) return idLookup.missing;
   const isIt =
     view.stampUs === stampUs && index < view.count && view.hashHigh(index) === 0 && view.hashLow(index) === 0;
-  return isIt ? first + index : unresolved;
+  if (isIt) return first + index;
+  return first === logStart && view.stampUs !== stampUs ? gone : unresolved;
 }
 
 let slots = new Int32Array(64);
@@ -92,11 +102,11 @@ let nextSameHash = new Int32Array(64);
 function scan(
   context: DecisionContext,
   items: AckItems,
-  numbers: readonly number[],
+  numbers: ItemNumbers,
   span: Span,
   offsets: Float64Array,
 ): number {
-  const count = numbers.length;
+  const { order, begin, count } = numbers;
   let size = 4;
   while (size < count * 2) size *= 2;
   if (slots.length < size) {
@@ -106,7 +116,7 @@ function scan(
   slots.fill(0, 0, size);
   const mask = size - 1;
   for (let i = count - 1; i >= 0; i--) {
-    const slot = items.hashes[numbers[i] * 2 + 1] & mask;
+    const slot = items.hashes[order[begin + i] * 2 + 1] & mask;
     nextSameHash[i] = slots[slot];
     slots[slot] = i + 1;
   }
@@ -126,7 +136,7 @@ function scan(
       }
       for (let i = slots[low & mask] - 1; i >= 0; i = nextSameHash[i] - 1) {
         if (offsets[i] !== unresolved) continue;
-        const item = numbers[i];
+        const item = order[begin + i];
         if (items.hashes[item * 2 + 1] !== low || items.hashes[item * 2] !== high) continue;
         view.select(index);
         if (!sameBytes(view.bytes, view.idStart, view.idEnd, items, item)) continue;
@@ -137,7 +147,7 @@ function scan(
     if (minted) {
       for (let i = 0; i < count; i++) {
         if (offsets[i] !== unresolved) continue;
-        const item = numbers[i];
+        const item = order[begin + i];
         if (!isMessageId(context, items, item, span.pid) || idParts.stampUs !== view.stampUs) continue;
         const at = first + idParts.index;
         if (at < offset || idParts.index >= end) continue;

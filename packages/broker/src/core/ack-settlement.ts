@@ -4,11 +4,13 @@
  */
 
 import { unresolved } from './ack-resolve.ts';
+import type { ItemNumbers } from './ack-targets.ts';
 import { type AckItems, ackStatus } from './commands.ts';
 import type { DecisionContext } from './decision.ts';
+import { fileDeadLetter } from './file-dead-letter.ts';
 import { type AckOutcome, ackError } from './outcomes.ts';
 import type { Queue, Subscription } from './queue.ts';
-import type { CursorRecord } from './records.ts';
+import { CursorRecord } from './records.ts';
 
 /** Error text of a dead letter when no client gave one. */
 const noText = 'Retries exhausted';
@@ -32,60 +34,74 @@ function strength(status: number): number {
 }
 
 interface Named {
+  /** The first item that names the offset: its id is the record's. */
+  readonly item: number;
   status: number;
   error: string | null;
 }
 
-/** One target that may change its cursor: worked out in the constructor, carried out by `emit`. */
+/**
+ * One target that may change its cursor: worked out by `settle`, carried out by `emit`. The objects are used again from
+ * call to call.
+ */
 export class Settlement {
-  readonly #context: DecisionContext;
-  readonly #queue: Queue;
-  readonly #subscription: Subscription;
-  readonly #record: CursorRecord;
-  /** Items of the call that belong to this target, in input order. */
-  readonly #numbers: readonly number[];
-  readonly #outcome: AckOutcome;
+  /** The cursor: filled in before `settle`, which moves it. */
+  readonly record = new CursorRecord();
+  #context!: DecisionContext;
+  #items!: AckItems;
+  #queue!: Queue;
+  #subscription!: Subscription;
+  /** The item numbers of this target are order[begin … begin + count), in input order. */
+  #order!: Int32Array;
+  #begin = 0;
+  #count = 0;
+  #outcome!: AckOutcome;
   /** Results by offset, within the span; filled only when one of them did not complete. */
-  readonly #named: Map<number, Named> | null;
+  #named: Map<number, Named> | null = null;
   /** Highest completed offset; −1 = none. */
   #highest = -1;
   /** Offsets to file as dead letters, ascending. */
-  #filed: { offset: number; error: string }[] | null = null;
+  #filed: { offset: number; named: Named; error: string }[] | null = null;
   #changes = false;
-  readonly #retriesBefore: number;
+  #retriesBefore = 0;
 
-  constructor(
+  /** @param end last offset of the span that the items may name. */
+  settle(
     context: DecisionContext,
     items: AckItems,
-    numbers: readonly number[],
+    { order, begin, count }: ItemNumbers,
     queue: Queue,
     subscription: Subscription,
-    record: CursorRecord,
+    end: number,
     offsets: Float64Array,
     outcome: AckOutcome,
-  ) {
+  ): void {
     this.#context = context;
+    this.#items = items;
     this.#queue = queue;
     this.#subscription = subscription;
-    this.#record = record;
-    this.#numbers = numbers;
+    this.#order = order;
+    this.#begin = begin;
+    this.#count = count;
     this.#outcome = outcome;
-    this.#retriesBefore = record.retryCount;
-    const before = record.committed;
-    const end = this.#spanEnd();
-    const signal = this.#read(items, offsets, before, end);
-    this.#named = signal === Number.POSITIVE_INFINITY ? null : this.#name(items, offsets, before, end);
-    this.#settle(signal);
-    this.#answer(items, offsets, before);
+    this.#highest = -1;
+    this.#filed = null;
+    this.#changes = false;
+    this.#retriesBefore = this.record.retryCount;
+    const before = this.record.committed;
+    const signal = this.#read(offsets, before, end);
+    this.#named = signal === Number.POSITIVE_INFINITY ? null : this.#name(offsets, before, end);
+    this.#move(signal);
+    this.#answer(offsets, before);
   }
 
   /** Sorts the items: below the cursor, unresolved, or within the span. Returns the lowest offset that did not complete. */
-  #read(items: AckItems, offsets: Float64Array, committed: number, end: number): number {
+  #read(offsets: Float64Array, committed: number, end: number): number {
     let signal = Number.POSITIVE_INFINITY;
-    for (let i = 0; i < this.#numbers.length; i++) {
-      const item = this.#numbers[i];
+    for (let i = 0; i < this.#count; i++) {
+      const item = this.#order[this.#begin + i];
       const offset = offsets[i];
-      const status = items.statuses[item];
+      const status = this.#items.statuses[item];
       if (offset === unresolved || offset > end) this.#outcome.errors[item] = ackError.stale;
       else if (offset <= committed) {
         if (status === ackStatus.completed) this.#outcome.noop[item] = 1;
@@ -97,16 +113,16 @@ export class Settlement {
   }
 
   /** Files the results by offset. */
-  #name(items: AckItems, offsets: Float64Array, committed: number, end: number): Map<number, Named> {
+  #name(offsets: Float64Array, committed: number, end: number): Map<number, Named> {
     const byOffset = new Map<number, Named>();
-    for (let i = 0; i < this.#numbers.length; i++) {
-      const item = this.#numbers[i];
+    for (let i = 0; i < this.#count; i++) {
+      const item = this.#order[this.#begin + i];
       const offset = offsets[i];
       if (offset <= committed || offset > end) continue;
-      const status = items.statuses[item];
-      const error = items.errors[item] ?? null;
+      const status = this.#items.statuses[item];
+      const error = this.#items.errors[item] ?? null;
       const named = byOffset.get(offset);
-      if (named === undefined) byOffset.set(offset, { status, error });
+      if (named === undefined) byOffset.set(offset, { item, status, error });
       else {
         named.status = stronger(named.status, status);
         named.error ??= error;
@@ -115,26 +131,19 @@ export class Settlement {
     return byOffset;
   }
 
-  #spanEnd(): number {
-    const record = this.#record;
-    if (record.leaseStamp !== 0) return record.leaseEnd;
-    const { partitions } = this.#context.state;
-    return partitions.nextOffset[partitions.findPid(record.pid)] - 1;
-  }
-
   /** The highest completed offset below a bound, or the cursor. */
   #completedBelow(bound: number): number {
     // Without a signal nothing was filed by offset, and nothing bounds what completed.
-    if (this.#named === null) return Math.max(this.#highest, this.#record.committed);
-    let highest = this.#record.committed;
+    if (this.#named === null) return Math.max(this.#highest, this.record.committed);
+    let highest = this.record.committed;
     for (const [offset, named] of this.#named) {
       if (named.status === ackStatus.completed && offset < bound && offset > highest) highest = offset;
     }
     return highest;
   }
 
-  #settle(signal: number): void {
-    const record = this.#record;
+  #move(signal: number): void {
+    const record = this.record;
     if (signal === Number.POSITIVE_INFINITY && this.#highest <= record.committed) return;
     const held = record.leaseStamp !== 0;
     // Without a lease in the row there is no batch to break off: only the completed prefix counts.
@@ -177,7 +186,7 @@ export class Settlement {
 
   /** Files the head, then walks up the batch to the first record that has to come back. */
   #settleAbove(signal: number, head: Named): void {
-    const record = this.#record;
+    const record = this.record;
     const { options } = this.#queue;
     const headError = head.error ?? noText;
     const exhausted = this.#retriesBefore >= options.retryLimit;
@@ -202,22 +211,28 @@ export class Settlement {
     if (record.attemptOffset <= record.committed) this.#forgetAttempts();
   }
 
+  /** What lies before it was removed by the rules of the queue: there is nothing left to keep. */
+  #logStart(): number {
+    const { partitions } = this.#context.state;
+    return partitions.logStart[partitions.findPid(this.record.pid)];
+  }
+
   /** A record the group gives up on: a dead letter, unless the queue wants none for exhausted ones. */
   #give(offset: number, named: Named, error: string): void {
     const { options } = this.#queue;
     const isKept = named.status === ackStatus.dlq || options.deadLetterQueue || options.dlqAfterMaxRetries;
-    if (!isKept) return;
+    if (!isKept || offset < this.#logStart()) return;
     this.#filed ??= [];
-    this.#filed.push({ offset, error });
+    this.#filed.push({ offset, named, error });
   }
 
   #forgetAttempts(): void {
-    this.#record.attemptOffset = -1;
-    this.#record.attemptCount = 0;
+    this.record.attemptOffset = -1;
+    this.record.attemptCount = 0;
   }
 
   #commit(offset: number): void {
-    const record = this.#record;
+    const record = this.record;
     if (offset <= record.committed) return;
     record.consumed += offset - record.committed;
     record.committed = offset;
@@ -225,7 +240,7 @@ export class Settlement {
   }
 
   #release(): void {
-    const record = this.#record;
+    const record = this.record;
     this.#remember();
     record.leaseStamp = 0;
     this.#changes = true;
@@ -233,7 +248,7 @@ export class Settlement {
 
   /** Notes the whole range of the lease, from before its first ack on, for an ack that comes again. */
   #remember(): void {
-    const record = this.#record;
+    const record = this.record;
     if (record.memoStamp !== record.leaseStamp) {
       record.memoStamp = record.leaseStamp;
       record.memoFrom = record.committed + 1;
@@ -241,14 +256,14 @@ export class Settlement {
     record.memoCount = Math.min(record.leaseEnd - record.memoFrom + 1, 0xffff_ffff);
   }
 
-  #answer(items: AckItems, offsets: Float64Array, before: number): void {
-    const released = this.#record.leaseStamp === 0 ? 1 : 0;
+  #answer(offsets: Float64Array, before: number): void {
+    const released = this.record.leaseStamp === 0 ? 1 : 0;
     const filed = this.#filed === null ? null : new Set(this.#filed.map((row) => row.offset));
-    for (let i = 0; i < this.#numbers.length; i++) {
-      const item = this.#numbers[i];
+    for (let i = 0; i < this.#count; i++) {
+      const item = this.#order[this.#begin + i];
       this.#outcome.leaseReleased[item] = released;
       if (filed === null || this.#outcome.errors[item] !== ackError.none || offsets[i] <= before) continue;
-      const status = items.statuses[item];
+      const status = this.#items.statuses[item];
       const gaveUp = status === ackStatus.failed || status === ackStatus.dlq;
       if (gaveUp && filed.has(offsets[i])) this.#outcome.deadLettered[item] = 1;
     }
@@ -258,10 +273,12 @@ export class Settlement {
   emit(filed: number): number {
     if (!this.#changes) return filed;
     const { journal, nowUs } = this.#context;
-    const record = this.#record;
+    const { state } = this.#context;
+    const record = this.record;
     const rows = this.#filed ?? [];
+    const partition = rows.length === 0 ? '' : state.partitions.nameText(state.partitions.findPid(record.pid));
     rows.forEach((row, index) => {
-      journal.deadLetter({
+      fileDeadLetter(state, journal, {
         stampUs: nowUs,
         index: filed + index,
         queueNumber: this.#queue.number,
@@ -270,6 +287,9 @@ export class Settlement {
         offset: row.offset,
         error: row.error,
         retryCount: this.#retriesBefore,
+        partition,
+        idHigh: this.#items.hashes[row.named.item * 2],
+        idLow: this.#items.hashes[row.named.item * 2 + 1],
       });
     });
     journal.cursor(record);

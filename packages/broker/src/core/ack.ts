@@ -8,20 +8,16 @@
  */
 import { resolve, unresolved } from './ack-resolve.ts';
 import { Settlement } from './ack-settlement.ts';
+import { AckTargets, type ItemNumbers } from './ack-targets.ts';
 import type { AckItems } from './commands.ts';
 import { cursorBit } from './cursor-table.ts';
 import { type DecisionContext, type NeedsLoad, nameRefusal, needsLoad } from './decision.ts';
 import { type AckOutcome, ackError, type Refusal } from './outcomes.ts';
-import { CursorRecord } from './records.ts';
+import type { CursorRecord } from './records.ts';
 
-interface Target {
-  readonly pid: number;
-  readonly leaseStamp: number;
-  /** Item numbers, in input order. */
-  readonly items: number[];
-  /** Another target of this call with the same partition. */
-  readonly nextOfPid: Target | null;
-}
+const targets = new AckTargets();
+/** Plans of the targets of a call: the same objects each time. */
+const plans: Settlement[] = [];
 
 export function decideAck(
   context: DecisionContext,
@@ -32,19 +28,20 @@ export function decideAck(
   const tooLong = nameRefusal(0, groupBytes, 'consumerGroup');
   if (tooLong !== null) return tooLong;
   const outcome = emptyOutcome(items.count);
-  const plans: Settlement[] = [];
-  const targets = splitTargets(items, outcome);
+  targets.split(items, outcome);
   // Two targets of one call may mean the same cursor, with and without a lease: the later one sees what the earlier did.
-  const planned = targets.length > 1 ? new Map<number, CursorRecord>() : null;
+  const planned = targets.sharePartitions ? new Map<number, CursorRecord>() : null;
   let complete = true;
-  for (const target of targets) {
-    const plan = planTarget(context, group, items, target, planned, outcome);
-    if (plan === undefined) complete = false;
-    else if (plan !== null) plans.push(plan);
+  let planCount = 0;
+  for (let target = 0; target < targets.count; target++) {
+    if (planCount === plans.length) plans.push(new Settlement());
+    const result = planTarget(context, group, items, target, plans[planCount], planned, outcome);
+    if (result === 'needs-load') complete = false;
+    else if (result === 'planned') planCount++;
   }
   if (!complete) return needsLoad;
   let filed = 0;
-  for (const plan of plans) filed = plan.emit(filed);
+  for (let plan = 0; plan < planCount; plan++) filed = plans[plan].emit(filed);
   return outcome;
 }
 
@@ -72,32 +69,6 @@ function emptyOutcome(count: number): AckOutcome {
   return reused;
 }
 
-function splitTargets(items: AckItems, outcome: AckOutcome): Target[] {
-  const targets: Target[] = [];
-  const byPid = new Map<number, Target>();
-  let last: Target | null = null;
-  for (let item = 0; item < items.count; item++) {
-    const pid = items.pids[item];
-    if (pid < 0) {
-      outcome.errors[item] = ackError.notAPartitionId;
-      continue;
-    }
-    const leaseStamp = items.leaseStamps[item];
-    if (last === null || last.pid !== pid || last.leaseStamp !== leaseStamp) {
-      const first: Target | null = byPid.get(pid) ?? null;
-      last = first;
-      while (last !== null && last.leaseStamp !== leaseStamp) last = last.nextOfPid;
-      if (last === null) {
-        last = { pid, leaseStamp, items: [], nextOfPid: first };
-        byPid.set(pid, last);
-        targets.push(last);
-      }
-    }
-    last.items.push(item);
-  }
-  return targets;
-}
-
 /** Offsets of the items of the target that is planned: the same array each time. */
 let offsetsReused = new Float64Array(64);
 
@@ -106,66 +77,82 @@ function noOffsets(count: number): Float64Array {
   return offsetsReused.fill(unresolved, 0, count);
 }
 
-function refuseAll(target: Target, outcome: AckOutcome, error: number): null {
-  for (const item of target.items) outcome.errors[item] = error;
-  return null;
+function refuseAll({ order, begin, count }: ItemNumbers, outcome: AckOutcome, error: number): 'nothing' {
+  for (let i = begin; i < begin + count; i++) outcome.errors[order[i]] = error;
+  return 'nothing';
 }
 
-/** Plans one target: null when nothing changes, undefined when something has to be loaded first. */
+const span = { lane: 0, pid: 0, from: 0, to: 0 };
+
+/** Plans one target, in `plan`; 'nothing' when it changes nothing. */
 function planTarget(
   context: DecisionContext,
   group: string,
   items: AckItems,
-  target: Target,
+  target: number,
+  plan: Settlement,
   planned: Map<number, CursorRecord> | null,
   outcome: AckOutcome,
-): Settlement | null | undefined {
+): 'planned' | 'nothing' | 'needs-load' {
   const { partitions, cursors } = context.state;
-  const lane = context.state.laneOf(target.pid);
-  if (lane < 0) return refuseAll(target, outcome, ackError.noPartition);
+  const pid = targets.pids[target];
+  const leaseStamp = targets.leaseStamps[target];
+  const numbers = targets.itemsOf(target);
+  const lane = context.state.laneOf(pid);
+  if (lane < 0) return refuseAll(numbers, outcome, ackError.noPartition);
   const queue = context.state.queueOfLane(lane);
   const subscription = queue.subscription(group);
   const row = subscription === undefined ? -1 : cursors.find(partitions.firstCursor[lane], subscription.number);
   if (subscription === undefined || row < 0 || (cursors.flags[row] & cursorBit.touched) === 0) {
-    return refuseAll(target, outcome, ackError.stale);
+    return refuseAll(numbers, outcome, ackError.stale);
   }
+  const { record } = plan;
   const earlier = planned?.get(row);
-  const record =
-    earlier === undefined
-      ? cursors.read(row, target.pid, new CursorRecord())
-      : Object.assign(new CursorRecord(), earlier);
+  if (earlier === undefined) cursors.read(row, pid, record);
+  else Object.assign(record, earlier);
   record.consumed = 0;
   record.batchDone = false;
-  planned?.set(row, record);
-  const fenced = target.leaseStamp !== 0;
-  if (fenced && !(record.leaseStamp === target.leaseStamp && record.expiresAtUs >= context.nowUs)) {
-    if (record.memoStamp === target.leaseStamp) return repeatAck(context, items, target, lane, record, outcome);
-    return refuseAll(target, outcome, ackError.lease);
+  if (leaseStamp !== 0 && !(record.leaseStamp === leaseStamp && record.expiresAtUs >= context.nowUs)) {
+    if (record.memoStamp === leaseStamp) return repeatAck(context, items, numbers, lane, record, outcome);
+    return refuseAll(numbers, outcome, ackError.lease);
   }
-  const from = record.committed + 1;
-  const to = record.leaseStamp !== 0 ? record.leaseEnd : partitions.nextOffset[lane] - 1;
-  const offsets = noOffsets(target.items.length);
-  const span = { lane, pid: target.pid, from, to };
-  if (!resolve(context, items, target.items, span, offsets)) return undefined;
-  return new Settlement(context, items, target.items, queue, subscription, record, offsets, outcome);
+  span.lane = lane;
+  span.pid = pid;
+  // What was removed under the lease is found by its id alone.
+  span.from = Math.max(record.committed + 1, partitions.logStart[lane]);
+  span.to = record.leaseStamp !== 0 ? record.leaseEnd : partitions.nextOffset[lane] - 1;
+  const { due } = context.state;
+  // What was not due was not delivered: nobody can have done it.
+  if (due.size > 0 && record.leaseStamp === 0) {
+    span.to = Math.min(span.to, due.firstWaiting(pid, span.from, context.nowUs, 0) - 1);
+  }
+  const offsets = noOffsets(numbers.count);
+  if (!resolve(context, items, numbers, span, offsets)) return 'needs-load';
+  plan.settle(context, items, numbers, queue, subscription, span.to, offsets, outcome);
+  planned?.set(row, record);
+  return 'planned';
 }
 
 /** An ack that comes again after it released its lease: what it settled then is a success now. */
 function repeatAck(
   context: DecisionContext,
   items: AckItems,
-  target: Target,
+  numbers: ItemNumbers,
   lane: number,
   record: CursorRecord,
   outcome: AckOutcome,
-): null | undefined {
+): 'nothing' | 'needs-load' {
+  span.lane = lane;
+  span.pid = record.pid;
   const from = record.memoFrom;
-  const to = Math.min(record.memoFrom + record.memoCount - 1, record.committed);
-  const offsets = noOffsets(target.items.length);
-  if (!resolve(context, items, target.items, { lane, pid: target.pid, from, to }, offsets)) return undefined;
-  target.items.forEach((item, i) => {
-    if (offsets[i] >= from && offsets[i] <= to) outcome.leaseReleased[item] = 1;
+  span.from = Math.max(from, context.state.partitions.logStart[lane]);
+  span.to = Math.min(record.memoFrom + record.memoCount - 1, record.committed);
+  const offsets = noOffsets(numbers.count);
+  if (!resolve(context, items, numbers, span, offsets)) return 'needs-load';
+  for (let i = 0; i < numbers.count; i++) {
+    const item = numbers.order[numbers.begin + i];
+    if (offsets[i] >= from && offsets[i] <= span.to) outcome.leaseReleased[item] = 1;
     else outcome.errors[item] = ackError.lease;
-  });
-  return null;
+  }
+  return 'nothing';
 }

@@ -38,6 +38,11 @@ export interface PushItems {
   readonly slices: Int32Array;
   /** Filled by the runtime with keyed hashes before the core sees the items. */
   readonly hashes: Uint32Array;
+  /**
+   * When each item may be delivered at the earliest: microseconds since 1970; −1 − d = d microseconds after its stamp; NaN =
+   * at once. None or null = all at once. Whoever stores an item replaces its time by the absolute one, 0 = at once.
+   */
+  readonly due?: Float64Array | null;
 }
 
 export const ackStatus = { completed: 0, failed: 1, retry: 2, dlq: 3 } as const;

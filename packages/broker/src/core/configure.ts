@@ -23,7 +23,10 @@ export function decideConfigure(context: DecisionContext, command: ConfigureComm
   const existing = state.queues.get(command.queue);
   const defaults = defaultOptions(false);
   const isMerged = existing !== undefined && command.mode === 'merge';
-  const options: Record<string, number | boolean | string> = { ...(isMerged ? existing.options : defaults) };
+  const options: Record<string, number | boolean | string> = {
+    ...defaults,
+    ...(isMerged ? existing.options : null),
+  };
   for (const name of Object.keys(queueOptionTable) as QueueOptionName[]) {
     const value = command.options[name];
     if (value === undefined) continue;

@@ -1,19 +1,23 @@
 /**
- * Cursor rows by deadline: a 4-ary heap in typed arrays. Each row has at most one deadline; its place is kept in a
- * column of the cursor table (place + 1, 0 = none), so that moving or removing one is O(log n) and nothing goes stale.
+ * Rows of a table by deadline: a 4-ary heap in typed arrays. Each row has at most one deadline; its place is kept in a
+ * column of the table (place + 1, 0 = none), so that moving or removing one is O(log n) and nothing goes stale.
  */
 import { assert } from './assert.ts';
 import { grownFloat64, grownInt32 } from './columns.ts';
-import type { CursorTable } from './cursor-table.ts';
+
+/** The table; its column is replaced when the table grows. */
+export interface DeadlineColumn {
+  readonly deadlineAt: Int32Array;
+}
 
 export class Deadlines {
   #at = new Float64Array(64);
   #row = new Int32Array(64);
   #count = 0;
-  readonly #cursors: CursorTable;
+  readonly #table: DeadlineColumn;
 
-  constructor(cursors: CursorTable) {
-    this.#cursors = cursors;
+  constructor(table: DeadlineColumn) {
+    this.#table = table;
   }
 
   get count(): number {
@@ -27,7 +31,7 @@ export class Deadlines {
 
   /** Sets or moves the deadline of a row. */
   set(row: number, atUs: number): void {
-    let place = this.#cursors.deadlineAt[row] - 1;
+    let place = this.#table.deadlineAt[row] - 1;
     if (place < 0) {
       if (this.#count === this.#at.length) {
         this.#at = grownFloat64(this.#at, this.#count * 2);
@@ -40,9 +44,9 @@ export class Deadlines {
   }
 
   clear(row: number): void {
-    const place = this.#cursors.deadlineAt[row] - 1;
+    const place = this.#table.deadlineAt[row] - 1;
     if (place < 0) return;
-    this.#cursors.deadlineAt[row] = 0;
+    this.#table.deadlineAt[row] = 0;
     const last = --this.#count;
     if (place === last) return;
     this.#put(place, this.#row[last], this.#at[last]);
@@ -57,14 +61,15 @@ export class Deadlines {
     return row;
   }
 
-  forEach(visit: (row: number) => void): void {
-    for (let place = 0; place < this.#count; place++) visit(this.#row[place]);
+  /** The row at a place from 0 to `count` − 1, in no useful order; −1 when nothing is there any more. */
+  rowAt(place: number): number {
+    return place < this.#count ? this.#row[place] : -1;
   }
 
   #put(place: number, row: number, atUs: number): void {
     this.#at[place] = atUs;
     this.#row[place] = row;
-    this.#cursors.deadlineAt[row] = place + 1;
+    this.#table.deadlineAt[row] = place + 1;
   }
 
   #settle(start: number): void {

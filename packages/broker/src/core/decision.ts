@@ -22,6 +22,8 @@ export interface BlockView {
   readonly flags: number;
   readonly idStart: number;
   readonly idEnd: number;
+  readonly payloadStart: number;
+  readonly payloadEnd: number;
   hashHigh(index: number): number;
   hashLow(index: number): number;
   sizeOf(index: number): number;
@@ -39,6 +41,8 @@ export const idLookup = { absent: -1, missing: -2 } as const;
 
 /** Finds records by transactionId. A miss is noted as a need of the operation. */
 export interface Ids {
+  /** Of the record that `find` found last: stamp and number in its append. They are known also when its block is gone. */
+  readonly found: { readonly stampUs: number; readonly index: number };
   /** Offset of the newest record of the partition with this id and a stamp ≥ sinceUs, or one of `idLookup`. */
   find(lane: number, pid: number, hashHigh: number, hashLow: number, sinceUs: number): number;
   /** First offset of the lane's first append with a stamp ≥ stampUs, or one of `idLookup`. */

@@ -27,9 +27,12 @@ export interface IdParts {
 
 /** Records of one append: their indexes are below this. What lies above marks ids of other things. */
 export const idIndexMax = 0x3f_fff0;
-/** Index in the ids of partitions and of queues, so that they differ from those of messages. */
+/** Index in the ids of partitions, queues and traces, so that they differ from those of messages. */
 export const partitionIdIndex = 0x3f_ffff;
 export const queueIdIndex = 0x3f_fffe;
+export const traceIdIndex = 0x3f_fffd;
+/** Index in the ids of redrives; their number counts them. */
+export const redriveIdIndex = 0x3f_fffc;
 export const idTextLength = 36;
 
 const two32 = 0x1_0000_0000;

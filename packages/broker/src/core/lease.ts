@@ -1,4 +1,4 @@
-/** Lease extension: every live lease under an id ends later, none earlier. */
+/** Lease extension: every live lease under an id ends later, none earlier, and none beyond the queue's maxLeaseSeconds. */
 import { limits } from '@lanemq/protocol';
 import type { DecisionContext } from './decision.ts';
 import type { ExtendOutcome } from './outcomes.ts';
@@ -10,13 +10,16 @@ const record = new CursorRecord();
 export function decideExtend(context: DecisionContext, leaseStamp: number, seconds: number): ExtendOutcome {
   const { state, journal, nowUs } = context;
   const { cursors, partitions } = state;
-  const untilUs = nowUs + Math.min(Math.max(1, seconds), limits.leaseSecondsMax) * usPerSecond;
+  const askedUs = nowUs + Math.min(Math.max(1, seconds), limits.leaseSecondsMax) * usPerSecond;
   let renewed = 0;
   let earliestUs = 0;
   for (let row = leaseStamp > 0 ? cursors.firstOfLease(leaseStamp) : -1; row >= 0; ) {
     const next = cursors.nextOfLease[cursors.claim[row]];
-    if (state.subscriptionOf(row) !== undefined && cursors.hasLiveLease(row, nowUs)) {
+    const subscription = state.subscriptionOf(row);
+    if (subscription !== undefined && cursors.hasLiveLease(row, nowUs)) {
       cursors.read(row, partitions.pid[cursors.lane[row]], record);
+      const { leaseMaxUs } = subscription.queue;
+      const untilUs = leaseMaxUs > 0 ? Math.min(askedUs, leaseStamp + leaseMaxUs) : askedUs;
       if (untilUs > record.expiresAtUs) {
         record.expiresAtUs = untilUs;
         journal.cursor(record);

@@ -4,6 +4,7 @@ export { BrokerState, type StateObserver } from './broker-state.ts';
 export { type AckItems, type AckStatus, ackStatus, type PushItems, pushHash, pushSlice } from './commands.ts';
 export { type ConfigureCommand, decideConfigure, decideDeleteQueue } from './configure.ts';
 export { cursorBit } from './cursor-table.ts';
+export type { LetterPlace, LetterSelection } from './dead-letters.ts';
 export {
   type Blocks,
   type BlockView,
@@ -11,8 +12,10 @@ export {
   type Ids,
   idLookup,
   type NeedsLoad,
+  nameRefusal,
   needsLoad,
 } from './decision.ts';
+export { type DueChange, decideDueChange, type RecordName } from './due.ts';
 export {
   decideCommit,
   decideCreateDatabase,
@@ -39,6 +42,17 @@ export type {
   EdgeTableRecord,
 } from './edges/edge-records.ts';
 export { type EdgePage, EdgeRows, edgeRow } from './edges/edge-rows.ts';
+export { Expiry } from './expiry.ts';
+export {
+  decideDeleteGroup,
+  decidePauseGroup,
+  decidePausePartition,
+  decidePauseQueue,
+  decideSeek,
+  decideStartFrom,
+  ensureSubscription,
+  type SeekTarget,
+} from './groups.ts';
 export {
   type BrokerIdentity,
   type IdParts,
@@ -48,6 +62,8 @@ export {
   parseId,
   partitionIdIndex,
   queueIdIndex,
+  redriveIdIndex,
+  traceIdIndex,
   writeId,
 } from './ids.ts';
 export { decideExtend } from './lease.ts';
@@ -65,16 +81,35 @@ export {
 export { decidePop, handBack, type MissingRow, type PopCommand, type PopDecision, type PopTarget } from './pop.ts';
 export { PushDecider } from './push.ts';
 export { defaultGroup, type Queue, type Subscription } from './queue.ts';
+export { type LogRange, ReclaimedRanges } from './reclaimed.ts';
 export {
   CursorRecord,
   type DeadLetterRecord,
+  type DeadLetterRemovedRecord,
   type GenesisRecord,
   type Journal,
+  type LogStartRecord,
+  type PartitionPausedRecord,
   type QueueDeletedRecord,
   type QueueRecord,
   type RecordHandlers,
+  type SubscriptionDeletedRecord,
   type SubscriptionMode,
   type SubscriptionRecord,
+  type TraceRecord,
 } from './records.ts';
+export {
+  decideCleanup,
+  decideTrim,
+  decideTrimWhole,
+  type ExpiryRule,
+  expiryRule,
+  isAbandoned,
+  isExpired,
+  isLive,
+  isWhollyExpired,
+  type Trim,
+} from './retention.ts';
 export { type BlockPlaces, type ReadyListener, Schedule } from './schedule.ts';
 export { StateLoader, type StatePiece, saveState, stateFormat } from './state-snapshot.ts';
+export { decideTrace, type TraceCommand, type TraceOutcome, Traces } from './traces.ts';

@@ -24,6 +24,8 @@ export interface PushOutcome {
   readonly pids: Float64Array;
   readonly stamps: Float64Array;
   readonly indexes: Uint32Array;
+  /** The time that each stored item waits for, microseconds; 0 = none. Null when no item waits. */
+  readonly dues: Float64Array | null;
 }
 
 /** A piece of one stored block that is delivered: records fromIndex (inclusive) to toIndex (exclusive). */

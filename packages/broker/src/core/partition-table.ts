@@ -33,6 +33,8 @@ function mixPid(pid: number): number {
   return (Math.imul(pid >>> 0, 0x9e3779b1) ^ Math.floor(pid / 0x1_0000_0000)) >>> 0;
 }
 
+const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
 export class PartitionTable {
   pid: Float64Array;
   /** Number of the queue; −1 = the lane is free. */
@@ -42,6 +44,8 @@ export class PartitionTable {
   /** Stamp of the newest append; 0 = nothing was ever written. */
   lastStampUs: Float64Array;
   createdAtUs: Float64Array;
+  /** Stamp of the first append that is kept, once any was removed before it; 0 = that of the first append ever. */
+  keptSinceUs: Float64Array;
   /** Bytes of the partition's blocks. */
   retainedBytes: Float64Array;
   /** First row of its cursors; −1 = none. */
@@ -65,6 +69,7 @@ export class PartitionTable {
     this.logStart = new Float64Array(rows);
     this.lastStampUs = new Float64Array(rows);
     this.createdAtUs = new Float64Array(rows);
+    this.keptSinceUs = new Float64Array(rows);
     this.retainedBytes = new Float64Array(rows);
     this.firstCursor = new Int32Array(rows);
     this.#nameAt = new Uint32Array(rows);
@@ -128,6 +133,11 @@ export class PartitionTable {
     return this.#arena.subarray(at, at + this.#nameLength[lane]);
   }
 
+  /** The name as text. */
+  nameText(lane: number): string {
+    return textDecoder.decode(this.nameBytes(lane));
+  }
+
   /** All names; the one of a lane is [nameStart, nameEnd). Valid until the next `add` or `remove`. */
   get names(): Uint8Array {
     return this.#arena;
@@ -139,6 +149,16 @@ export class PartitionTable {
 
   nameEnd(lane: number): number {
     return this.#nameAt[lane] + this.#nameLength[lane];
+  }
+
+  isEmpty(lane: number): boolean {
+    return this.nextOffset[lane] === this.logStart[lane];
+  }
+
+  /** Stamp of the oldest append that is kept; 0 when there is none. A partition begins with its first append. */
+  oldestStampUs(lane: number): number {
+    if (this.isEmpty(lane)) return 0;
+    return this.logStart[lane] === 0 ? this.createdAtUs[lane] : this.keptSinceUs[lane];
   }
 
   nameHash(lane: number): number {
@@ -178,6 +198,7 @@ export class PartitionTable {
       this.nextOffset[lane] = 0;
       this.logStart[lane] = 0;
       this.lastStampUs[lane] = 0;
+      this.keptSinceUs[lane] = 0;
       this.retainedBytes[lane] = 0;
     }
     if (this.#rows.live > this.#byName.length * loadMax) this.#rehash(this.#byName.length * 2, lane);
@@ -243,6 +264,7 @@ export class PartitionTable {
     this.logStart = grownFloat64(this.logStart, capacity);
     this.lastStampUs = grownFloat64(this.lastStampUs, capacity);
     this.createdAtUs = grownFloat64(this.createdAtUs, capacity);
+    this.keptSinceUs = grownFloat64(this.keptSinceUs, capacity);
     this.retainedBytes = grownFloat64(this.retainedBytes, capacity);
     this.firstCursor = grownInt32(this.firstCursor, capacity);
     this.#nameAt = grownUint32(this.#nameAt, capacity);

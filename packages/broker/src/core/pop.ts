@@ -6,9 +6,12 @@
  * What else could be claimed is answered; only a pop that claimed nothing waits for the disk.
  */
 import { limits } from '@lanemq/protocol';
+import { assert } from './assert.ts';
 import type { BrokerState } from './broker-state.ts';
 import { cursorBit } from './cursor-table.ts';
 import { type DecisionContext, ensureQueue, idLookup, nameRefusal } from './decision.ts';
+import { fileDeadLetter } from './file-dead-letter.ts';
+import { rateAllowance, returnRate, useRate } from './group-limits.ts';
 import type { DeliveredPiece, DeliveredRun, PopOutcome, Refusal } from './outcomes.ts';
 import { defaultGroup, type Queue, type Subscription, usPerSecond } from './queue.ts';
 import { CursorRecord, type SubscriptionMode } from './records.ts';
@@ -61,6 +64,8 @@ export interface PopDecision {
   readonly missing: readonly MissingRow[];
   /** The walk over a backlog has to go on: ask again in the next turn. */
   readonly unfinished: boolean;
+  /** The group has as much of the queue as it may have: what is ready is claimed when there is room again. */
+  readonly isLimited: boolean;
   /** Whom a waiting pop waits for; null = a partition that does not exist, or nobody (discover). */
   readonly subscription: Subscription | null;
 }
@@ -90,6 +95,11 @@ class Claims {
   readonly runs: DeliveredRun[] = [];
   readonly missing: MissingRow[] = [];
   unfinished = false;
+  /** Partitions that gave nothing. */
+  passed = 0;
+  isLimited = false;
+  /** Dead letters filed by this pop. */
+  filed = 0;
   budget: number;
   bytesLeft: number = limits.popBytesMax;
 
@@ -120,6 +130,7 @@ function popQueue(context: DecisionContext, command: PopCommand, queueName: stri
     },
     missing: claims.missing,
     unfinished: claims.unfinished,
+    isLimited: claims.isLimited,
     subscription,
   };
 }
@@ -175,6 +186,7 @@ function popDiscover(
     },
     missing: claims.missing,
     unfinished: claims.unfinished,
+    isLimited: claims.isLimited,
     subscription: null,
   };
 }
@@ -201,13 +213,22 @@ function popPartition(
     if (lane >= 0) {
       subscription ??= subscribe(context, queue, command, false);
       let row = state.cursors.find(state.partitions.firstCursor[lane], subscription.number);
-      if (row < 0) {
-        row = state.addCursor(lane, subscription);
-        schedule.evaluate(row);
-      }
+      if (row < 0) row = state.addCursor(lane, subscription);
+      // Where an unplaced cursor starts may have been moved since it was looked at.
+      if ((state.cursors.flags[row] & cursorBit.placed) === 0) schedule.evaluate(row);
       if (subscription.conflation) claims.budget = Math.min(claims.budget, limits.conflatedMessagesMax);
       // It is ready again after a claim that only passed expired records.
-      while (schedule.isReady(row) && claims.runs.length === 0 && claims.missing.length === 0) {
+      while (
+        !subscription.isPaused &&
+        schedule.isReady(row) &&
+        claims.runs.length === 0 &&
+        claims.missing.length === 0 &&
+        !claims.unfinished
+      ) {
+        if (!schedule.hasRoom(subscription, !command.commitOnDelivery, context.nowUs)) {
+          claims.isLimited = true;
+          break;
+        }
         schedule.takeOut(row);
         claim(context, command, subscription, row, claims);
       }
@@ -225,7 +246,8 @@ function popPartition(
       autopilot: null,
     },
     missing: claims.missing,
-    unfinished: false,
+    unfinished: claims.unfinished,
+    isLimited: claims.isLimited,
     subscription,
   };
 }
@@ -250,6 +272,8 @@ function subscribe(context: DecisionContext, queue: Queue, command: PopCommand, 
     conflation: command.conflation,
     registered,
     createdAtUs: existing?.createdAtUs ?? nowUs,
+    // Records came between its pop and its registration: it has them to get, where it has no position yet.
+    ...(start.mode === 'new' && queue.lastWriteUs >= start.sinceUs ? { restarted: true } : {}),
   });
   return state.subscriptions.get(number) as Subscription;
 }
@@ -271,6 +295,10 @@ function claimReady(
   width: number,
 ): void {
   while (claims.runs.length < width && claims.missing.length < width && claims.budget > 0) {
+    if (!context.schedule.hasRoom(subscription, !command.commitOnDelivery, context.nowUs)) {
+      claims.isLimited = true;
+      return;
+    }
     const row = context.schedule.take(subscription);
     if (row === taken.none) return;
     if (row === taken.unfinished) {
@@ -278,6 +306,7 @@ function claimReady(
       return;
     }
     claim(context, command, subscription, row, claims);
+    if (claims.unfinished) return;
   }
 }
 
@@ -329,13 +358,18 @@ function claim(
   const seeded = record.committed;
   const last = partitions.nextOffset[lane] - 1;
   const onlyNewest = subscription.conflation;
-  beginRun(record.committed + 1);
+  beginRun(record.committed + 1, claims.budget);
+  // One that was delivered before comes alone: if it ends its consumers, its neighbours are not charged for it. A commit at
+  // delivery charges nobody.
+  const wasDelivered = record.attemptCount > 0 && record.attemptOffset === record.committed + 1;
+  if (queue.deliveriesMax > 0 && wasDelivered && !command.commitOnDelivery) run.max = 1;
+  run.max = Math.min(run.max, rateAllowance(subscription, nowUs));
   if (onlyNewest) findNewest(context, queue, lane, last);
   else collect(context, queue, lane, last, claims);
-  const { pieces, next, count, missingAt } = run;
+  const { pieces, next, end, count, missingAt } = run;
   // Expired records are passed at once, also when what comes next has to be read: it is then all that is needed.
   if (missingAt >= 0 && run.expiredThrough < 0) {
-    const wanted = onlyNewest ? last - missingAt + 1 : claims.budget;
+    const wanted = onlyNewest ? last - missingAt + 1 : run.max;
     claims.missing.push({ row, lane, pid, offset: missingAt, count: wanted, seekUs: 0 });
     schedule.setLoading(row);
     return;
@@ -348,15 +382,26 @@ function claim(
       journal.cursor(record);
     } else if (run.heldUntilUs > 0) schedule.hold(row, run.heldUntilUs);
     else schedule.giveBack(row);
-    const isFull = missingAt < 0 && run.heldUntilUs === 0 && next <= last;
+    // Nothing is said of what is only passed, so nothing else would bound it.
+    if (run.skipped >= cancelledSkippedMax || ++claims.passed >= partitionsPassedMax) claims.unfinished = true;
+    const isFull = missingAt < 0 && run.heldUntilUs === 0 && run.skipped === 0 && next <= last;
     if (claims.runs.length > 0 && isFull) claims.budget = 0;
     return;
   }
-  const firstDelivered = record.committed + 1;
+  // A conflated delivery is one of its newest record, others one of their first.
+  const firstDelivered = onlyNewest && queue.deliveriesMax > 0 ? end - 1 : record.committed + 1;
+  if (
+    queue.deliveriesMax > 0 &&
+    record.attemptOffset === firstDelivered &&
+    record.attemptCount >= queue.deliveriesMax
+  ) {
+    giveUp(context, subscription, lane, firstDelivered, seeded, claims);
+    return;
+  }
   let attempt = 1;
   if (command.commitOnDelivery) {
-    record.consumed = next - 1 - seeded;
-    record.committed = next - 1;
+    record.consumed = end - 1 - seeded;
+    record.committed = end - 1;
     record.leaseStamp = 0;
     record.retryCount = 0;
     record.attemptCount = 0;
@@ -367,7 +412,7 @@ function claim(
     attempt = record.attemptOffset === firstDelivered ? record.attemptCount + 1 : 1;
     record.consumed = record.committed - seeded;
     record.leaseStamp = nowUs;
-    record.leaseEnd = next - 1;
+    record.leaseEnd = end - 1;
     record.expiresAtUs = nowUs + leaseUs(command, queue);
     record.conflated = onlyNewest;
     record.attemptOffset = firstDelivered;
@@ -375,42 +420,109 @@ function claim(
     record.heldUntilUs = 0;
   }
   journal.cursor(record);
+  useRate(subscription, count, nowUs);
   claims.budget -= count;
   const nameStart = partitions.nameStart(lane);
   const nameEnd = partitions.nameEnd(lane);
   claims.runs.push({ pid, names: partitions.names, nameStart, nameEnd, attempt, pieces });
 }
 
+/**
+ * A record was delivered as often as it may be and never settled: it becomes a dead letter, unless the queue wants none,
+ * and the group goes on behind it. The row is ready again for what follows.
+ */
+function giveUp(
+  context: DecisionContext,
+  subscription: Subscription,
+  lane: number,
+  offset: number,
+  seeded: number,
+  claims: Claims,
+): void {
+  const { blocks, state, journal, nowUs } = context;
+  const { queue, group } = subscription;
+  const { pid } = record;
+  if (queue.options.deadLetterQueue || queue.options.dlqAfterMaxRetries) {
+    const view = blocks.open(lane, pid, offset);
+    assert(view !== undefined, 'what is given up was just collected');
+    const index = offset - view.firstOffset;
+    const ending = record.leaseStamp !== 0 ? 'the last lease ended without an ack' : 'it was last given back by an ack';
+    fileDeadLetter(state, journal, {
+      stampUs: nowUs,
+      index: claims.filed++,
+      queueNumber: queue.number,
+      pid,
+      group,
+      offset,
+      error: `delivered ${record.attemptCount} times without being settled (maxDeliveries ${queue.deliveriesMax}): ${ending}`,
+      retryCount: record.retryCount,
+      partition: state.partitions.nameText(lane),
+      idHigh: view.hashHigh(index),
+      idLow: view.hashLow(index),
+    });
+  }
+  // What the last lease had settled of its own answers a repeated ack; this record it had not.
+  if (record.memoStamp !== 0 && record.memoStamp === record.leaseStamp) {
+    record.memoCount = Math.min(record.memoCount, Math.max(0, seeded + 1 - record.memoFrom));
+  }
+  record.committed = offset;
+  record.consumed = offset - seeded;
+  record.leaseStamp = 0;
+  record.retryCount = 0;
+  record.attemptOffset = -1;
+  record.attemptCount = 0;
+  record.heldUntilUs = 0;
+  journal.cursor(record);
+}
+
 /** What of a partition may be delivered now. One object, for one claim after the other. */
 const run = {
   pieces: [] as DeliveredPiece[],
-  /** Offset behind the last record. */
+  /** Offset that is looked at next. */
   next: 0,
+  /** Offset behind the last record that is delivered. */
+  end: 0,
   count: 0,
-  /** Records up to here have expired. */
+  /** Most records to deliver. */
+  max: 0,
+  /** Records up to here have expired, or were cancelled. */
   expiredThrough: -1,
   /** Offset whose block has to be read first; −1 = none. */
   missingAt: -1,
   /** When the first record that is held back may be delivered; 0 = none was met. */
   heldUntilUs: 0,
+  /** Cancelled records that were passed over. */
+  skipped: 0,
 };
 
-function beginRun(next: number): void {
+/** Cancelled records that one claim passes; what comes behind them is for a later turn. */
+const cancelledSkippedMax = 10_000;
+
+/** Partitions that one decision looks at in vain. */
+const partitionsPassedMax = 5000;
+
+function beginRun(next: number, max: number): void {
   run.pieces = [];
+  run.max = max;
   run.next = next;
+  run.end = next;
   run.count = 0;
   run.expiredThrough = -1;
   run.missingAt = -1;
   run.heldUntilUs = 0;
+  run.skipped = 0;
 }
 
 /** Collects records from `run.next` on, until the budget is used up or one must not or cannot be delivered. */
 function collect(context: DecisionContext, queue: Queue, lane: number, last: number, claims: Claims): void {
   const { blocks, nowUs, state } = context;
   const pid = state.partitions.pid[lane];
-  const expiredBeforeUs = queue.ttlUs > 0 ? nowUs - queue.ttlUs : 0;
+  const expiredBeforeUs = queue.lifetimeUs > 0 ? nowUs - queue.lifetimeUs : 0;
   const visibleUntilUs = queue.delayUs > 0 ? nowUs - queue.delayUs : Number.POSITIVE_INFINITY;
-  while (run.next <= last && run.count < claims.budget) {
+  const { due } = state;
+  while (run.next <= last && run.count < run.max) {
+    const bound = due.size === 0 ? Number.POSITIVE_INFINITY : passCancelled(context, pid, last, expiredBeforeUs);
+    if (bound <= run.next || run.next > last || run.skipped >= cancelledSkippedMax) return;
     const view = blocks.open(lane, pid, run.next);
     if (view === undefined) {
       // What is there already is delivered without waiting for more.
@@ -427,13 +539,40 @@ function collect(context: DecisionContext, queue: Queue, lane: number, last: num
       return;
     }
     const from = run.next - view.firstOffset;
-    const wanted = Math.min(view.count, from + claims.budget - run.count);
+    const untilDue = Math.min(view.count, bound - view.firstOffset);
+    const wanted = Math.min(untilDue, from + run.max - run.count);
     const to = withinBytes(view, from, wanted, claims, run.count === 0 && claims.runs.length === 0);
     if (to <= from) return;
     run.pieces.push({ bytes: view.bytes, view: view.view, at: view.at, fromIndex: from, toIndex: to });
     run.count += to - from;
     run.next = view.firstOffset + to;
-    if (to < view.count) return;
+    run.end = run.next;
+    if (to < untilDue) return;
+  }
+}
+
+/**
+ * Moves `run.next` over cancelled records. Returns the offset of the first one behind it that is cancelled or has to wait;
+ * `run.next` itself when that one has to wait.
+ */
+function passCancelled(context: DecisionContext, pid: number, last: number, expiredBeforeUs: number): number {
+  const { state, nowUs } = context;
+  const { due } = state;
+  let from = run.next;
+  for (;;) {
+    const row = due.next(pid, from);
+    if (row < 0) return Number.POSITIVE_INFINITY;
+    const offset = due.offsetOf(row);
+    if (due.isCancelled(row)) {
+      if (offset > run.next) return offset;
+      run.next = offset + 1;
+      if (run.pieces.length === 0) run.expiredThrough = offset;
+      if (++run.skipped >= cancelledSkippedMax || offset >= last) return run.next + 1;
+    } else if (due.isWaiting(row, nowUs) && due.stampOf(row) >= expiredBeforeUs) {
+      if (offset === run.next) run.heldUntilUs = due.dueUsOf(row);
+      return offset;
+    }
+    from = offset + 1;
   }
 }
 
@@ -441,14 +580,26 @@ function collect(context: DecisionContext, queue: Queue, lane: number, last: num
 function findNewest(context: DecisionContext, queue: Queue, lane: number, last: number): void {
   const { blocks, nowUs, state } = context;
   const pid = state.partitions.pid[lane];
+  const expiredBeforeUs = queue.lifetimeUs > 0 ? nowUs - queue.lifetimeUs : 0;
+  const { due } = state;
+  let newest = last;
+  if (due.size > 0) {
+    passCancelled(context, pid, last, expiredBeforeUs);
+    if (run.skipped >= cancelledSkippedMax) return;
+    newest = Math.min(last, due.firstWaiting(pid, run.next, nowUs, expiredBeforeUs) - 1);
+  }
   const from = run.next;
-  for (let at = last; at >= from; ) {
+  for (let at = newest; at >= from; ) {
+    if (due.size > 0) {
+      at = due.lastKept(pid, from, at);
+      if (at < from) return;
+    }
     const view = blocks.open(lane, pid, at);
     if (view === undefined) {
       run.missingAt = at;
       return;
     }
-    if (queue.ttlUs > 0 && view.stampUs < nowUs - queue.ttlUs) {
+    if (view.stampUs < expiredBeforeUs) {
       // All before it are older.
       run.expiredThrough = at;
       run.next = at + 1;
@@ -459,11 +610,12 @@ function findNewest(context: DecisionContext, queue: Queue, lane: number, last: 
         bytes: view.bytes,
         view: view.view,
         at: view.at,
-        fromIndex: view.count - 1,
-        toIndex: view.count,
+        fromIndex: at - view.firstOffset,
+        toIndex: at - view.firstOffset + 1,
       });
       run.count = 1;
       run.next = at + 1;
+      run.end = at + 1;
       return;
     }
     run.heldUntilUs = view.stampUs + queue.delayUs;
@@ -491,7 +643,8 @@ function leaseUs(command: PopCommand, queue: Queue): number {
   const asked = command.leaseSeconds !== null && command.leaseSeconds > 0 ? command.leaseSeconds : null;
   const byDefault = command.target.kind === 'discover' ? limits.leaseSecondsDefault : queue.options.leaseTime;
   const seconds = asked ?? byDefault;
-  return Math.min(Math.max(1, seconds), limits.leaseSecondsMax) * usPerSecond;
+  const us = Math.min(Math.max(1, seconds), limits.leaseSecondsMax) * usPerSecond;
+  return queue.leaseMaxUs > 0 ? Math.min(us, queue.leaseMaxUs) : us;
 }
 
 /**
@@ -503,8 +656,13 @@ export function handBack(context: DecisionContext, leaseStamp: number): void {
   const { cursors, partitions } = state;
   for (let row = cursors.firstOfLease(leaseStamp); row >= 0; ) {
     const next = cursors.nextOfLease[cursors.claim[row]];
-    if (state.subscriptionOf(row) !== undefined) {
+    const subscription = state.subscriptionOf(row);
+    if (subscription !== undefined) {
       cursors.read(row, partitions.pid[cursors.lane[row]], record);
+      const span = record.leaseEnd - record.committed;
+      const cancelled =
+        state.due.size === 0 ? 0 : state.due.cancelledIn(record.pid, record.committed + 1, record.leaseEnd);
+      returnRate(subscription, record.conflated ? 1 : span - cancelled);
       record.leaseStamp = 0;
       record.attemptCount -= 1;
       if (record.attemptCount === 0) record.attemptOffset = -1;

@@ -15,6 +15,7 @@ import {
   nameRefusal,
   needsLoad,
 } from './decision.ts';
+import { dueUsOf, tooDistantRefusal, tooManyDueRefusal } from './due.ts';
 import { type IdParts, idIndexMax, parseId } from './ids.ts';
 import { itemStatus, type PushOutcome, type Refusal } from './outcomes.ts';
 import type { Queue } from './queue.ts';
@@ -41,6 +42,7 @@ export class PushDecider {
   #idTable = new Int32Array(256);
   /** Answers of the call: the same arrays each time, valid until the next decision. */
   #outcome = newOutcome(64);
+  #dues = new Float64Array(64);
   readonly #idParts: IdParts = { stampUs: 0, number: 0, index: 0 };
 
   /** Largest append in bytes; a group over it is answered with status `error`. */
@@ -60,16 +62,38 @@ export class PushDecider {
     const outcome = this.#outcome;
     outcome.count = count;
     outcome.statuses.fill(itemStatus.queued, 0, count);
+    outcome.dues = null;
     if (count === 0) return outcome;
+    const due = items.due ?? null;
+    if (due !== null) {
+      const tooDistant = tooDistantRefusal(items, due, context.nowUs);
+      if (tooDistant !== null) return tooDistant;
+    }
     const grouped = this.#group(context, items);
     if (typeof grouped !== 'number') return grouped;
     const complete = this.#findDuplicates(context, items, grouped, outcome);
     if (!complete) return needsLoad;
     const full = this.#refuseFull(grouped);
     if (full !== null) return full;
+    if (due !== null) {
+      const tooMany = this.#refuseDue(context, items, due, outcome);
+      if (tooMany !== null) return tooMany;
+      if (this.#dues.length < count) this.#dues = new Float64Array(this.#nextOfGroup.length);
+      outcome.dues = this.#dues.fill(0, 0, count);
+    }
     for (let group = 0; group < grouped; group++) this.#append(context, items, group, outcome, encrypted);
     this.#answerRepeats(items, outcome);
     return outcome;
+  }
+
+  /** Refusal when the fresh items that have to wait do not fit. */
+  #refuseDue(context: DecisionContext, items: PushItems, due: Float64Array, outcome: PushOutcome): Refusal | null {
+    let waiting = 0;
+    for (let item = 0; item < items.count; item++) {
+      const isFresh = this.#repeats[item] < 0 && outcome.statuses[item] !== itemStatus.duplicate;
+      if (isFresh && dueUsOf(due, item, context.nowUs) > 0) waiting++;
+    }
+    return tooManyDueRefusal(context, waiting);
   }
 
   #reserve(count: number): void {
@@ -236,6 +260,12 @@ export class PushDecider {
     const low = items.hashes[h + pushHash.idLow];
     let offset = ids.find(lane, pid, high, low, sinceUs);
     if (offset === idLookup.missing) return offset;
+    const logStart = state.partitions.logStart[lane];
+    if (offset >= 0 && offset < logStart) {
+      // The record was removed, and its id with it: the fingerprint alone remembers, until the window is over.
+      fillDuplicate(outcome, item, offset, pid, ids.found.stampUs, ids.found.index);
+      return offset;
+    }
     let view = offset === idLookup.absent ? undefined : context.blocks.open(lane, pid, offset);
     if (offset !== idLookup.absent) {
       if (view === undefined) return idLookup.missing;
@@ -250,6 +280,7 @@ export class PushDecider {
       if (!isOurs) return idLookup.absent;
       const first = ids.firstFrom(lane, pid, parts.stampUs);
       if (first < 0) return first;
+      if (first < logStart) return idLookup.absent;
       view = context.blocks.open(lane, pid, first);
       if (view === undefined) return idLookup.missing;
       if (view.stampUs !== parts.stampUs) return idLookup.absent;
@@ -259,11 +290,7 @@ export class PushDecider {
       offset = first + parts.index;
     }
     if (view === undefined) return idLookup.missing;
-    outcome.statuses[item] = itemStatus.duplicate;
-    outcome.offsets[item] = offset;
-    outcome.pids[item] = pid;
-    outcome.stamps[item] = view.stampUs;
-    outcome.indexes[item] = offset - view.firstOffset;
+    fillDuplicate(outcome, item, offset, pid, view.stampUs, offset - view.firstOffset);
     return offset;
   }
 
@@ -342,6 +369,13 @@ export class PushDecider {
       outcome.stamps[item] = nowUs;
       outcome.indexes[item] = i;
     }
+    if (outcome.dues !== null && items.due) {
+      for (let i = 0; i < collected; i++) {
+        const item = this.#numbers[i];
+        items.due[item] = dueUsOf(items.due, item, nowUs);
+        outcome.dues[item] = items.due[item];
+      }
+    }
     journal.block(pid, first, nowUs, items, this.#numbers, 0, collected, encrypted.has(queue.name));
   }
 
@@ -357,6 +391,22 @@ export class PushDecider {
       outcome.indexes[item] = outcome.indexes[first];
     }
   }
+}
+
+/** The item is known: it is answered with what the record that came first got. */
+function fillDuplicate(
+  outcome: PushOutcome,
+  item: number,
+  offset: number,
+  pid: number,
+  stampUs: number,
+  index: number,
+): void {
+  outcome.statuses[item] = itemStatus.duplicate;
+  outcome.offsets[item] = offset;
+  outcome.pids[item] = pid;
+  outcome.stamps[item] = stampUs;
+  outcome.indexes[item] = index;
 }
 
 /** True when the record has exactly these bytes for its transactionId. */
@@ -378,6 +428,7 @@ function newOutcome(capacity: number): Mutable<PushOutcome> {
     pids: new Float64Array(capacity),
     stamps: new Float64Array(capacity),
     indexes: new Uint32Array(capacity),
+    dues: null,
   };
 }
 

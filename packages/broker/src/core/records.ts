@@ -6,6 +6,7 @@ import type { QueueOptions } from '@lanemq/protocol';
 import type { PushItems } from './commands.ts';
 import type { EdgeJournal, EdgeRecordHandlers } from './edges/edge-records.ts';
 import type { BrokerIdentity } from './ids.ts';
+import type { LogRange } from './reclaimed.ts';
 
 /** First record of a log: the numbers drawn once for the data folder. */
 export interface GenesisRecord extends BrokerIdentity {
@@ -21,6 +22,8 @@ export interface QueueRecord {
   readonly task: string;
   readonly options: QueueOptions;
   readonly createdAtUs: number;
+  /** Nothing of it is delivered since then; 0 = it is not paused, missing = as it was. */
+  readonly pausedAtUs?: number;
 }
 
 export interface QueueDeletedRecord {
@@ -43,6 +46,25 @@ export interface SubscriptionRecord {
   /** False while only pinned pops have named the group: such a group takes its start from each request. */
   readonly registered: boolean;
   readonly createdAtUs: number;
+  /** Nothing is delivered to the group since then; 0 = it is not paused, missing = as it was. */
+  readonly pausedAtUs?: number;
+  /**
+   * True when the group may begin in the middle of what is there: its positions were deleted and its registration kept,
+   * or records came between its pop and its registration.
+   */
+  readonly restarted?: boolean;
+}
+
+/** A group is gone from a queue, with all its cursors there. */
+export interface SubscriptionDeletedRecord {
+  readonly number: number;
+}
+
+/** Nothing of one partition is delivered, or it is again. */
+export interface PartitionPausedRecord {
+  readonly pid: number;
+  /** 0 = it is not paused any more. */
+  readonly pausedAtUs: number;
 }
 
 /** A group gave up on a message. */
@@ -56,6 +78,37 @@ export interface DeadLetterRecord {
   readonly offset: number;
   readonly error: string;
   readonly retryCount: number;
+  /** The partition's name, kept with the row. Rows of early logs have none: their partition exists. */
+  readonly partition?: string;
+  /** Keyed hash of the transactionId by which the row is addressed; both 0 = its message id. Rows of early logs have none. */
+  readonly idHigh?: number;
+  readonly idLow?: number;
+}
+
+/** A dead letter was replayed, deleted, or filed anew. */
+export interface DeadLetterRemovedRecord {
+  /** Id of the row. */
+  readonly stampUs: number;
+  readonly index: number;
+  readonly pid: number;
+}
+
+/** What a consumer noted down about a message. */
+export interface TraceRecord {
+  /** Makes the id of the trace. */
+  readonly stampUs: number;
+  /** 0 = no partition was named. */
+  readonly pid: number;
+  readonly transactionId: string;
+  readonly group: string | null;
+  readonly eventType: string;
+  readonly names: readonly string[];
+  /** JSON text. */
+  readonly data: string;
+  readonly worker: string | null;
+  /** The client's own; null = the id of the trace is meant. */
+  readonly traceId: string | null;
+  readonly messageId: string | null;
 }
 
 /**
@@ -89,6 +142,18 @@ export class CursorRecord {
   batchDone = false;
 }
 
+/** The oldest appends of a partition are gone. One mutable object is reused when it is read. */
+export interface LogStartRecord {
+  readonly pid: number;
+  /** Offset of the first record that is kept; the next offset when none is. */
+  readonly logStart: number;
+  /** What went, in records and in bytes of their blocks. */
+  readonly records: number;
+  readonly bytes: number;
+  /** Stamp of the first append that is kept; 0 when none is. */
+  readonly keptSinceUs: number;
+}
+
 /** What reads the records of an entry. Byte ranges are valid only during the call. */
 export interface RecordHandlers {
   /** null = records of edge tables are passed over. */
@@ -119,6 +184,27 @@ export interface RecordHandlers {
   subscription(record: SubscriptionRecord): void;
   cursor(record: CursorRecord): void;
   deadLetter(record: DeadLetterRecord): void;
+  subscriptionDeleted(record: SubscriptionDeletedRecord): void;
+  partitionPaused(record: PartitionPausedRecord): void;
+  logStart(record: LogStartRecord): void;
+  /** Partitions of one queue, ascending by pid. */
+  partitionsDeleted(queueNumber: number, pids: readonly number[]): void;
+  /** As `block`, for a copy of a block that was stored before; it came from `fromAddress`. */
+  relocatedBlock(
+    pid: number,
+    firstOffset: number,
+    fromAddress: number,
+    bytes: Uint8Array,
+    view: DataView,
+    at: number,
+  ): void;
+  segmentReclaimed(range: LogRange): void;
+  trace(record: TraceRecord): void;
+  deadLetterRemoved(record: DeadLetterRemovedRecord): void;
+  /** A record of the block that follows has to wait for a time. */
+  dueRecord(pid: number, offset: number, dueUs: number, stampUs: number): void;
+  /** A record that waits has another time from now on; `dueUs` 0 = it was cancelled. */
+  dueChanged(pid: number, offset: number, dueUs: number): void;
 }
 
 /**
@@ -152,4 +238,14 @@ export interface Journal {
   subscription(record: SubscriptionRecord): void;
   cursor(record: CursorRecord): void;
   deadLetter(record: DeadLetterRecord): void;
+  subscriptionDeleted(record: SubscriptionDeletedRecord): void;
+  partitionPaused(record: PartitionPausedRecord): void;
+  logStart(record: LogStartRecord): void;
+  partitionsDeleted(queueNumber: number, pids: readonly number[]): void;
+  /** Stores the block record `bytes[at, at + length)` once more, nearer to the tail. */
+  relocatedBlock(fromAddress: number, bytes: Uint8Array, at: number, length: number): void;
+  segmentReclaimed(range: LogRange): void;
+  trace(record: TraceRecord): void;
+  deadLetterRemoved(record: DeadLetterRemovedRecord): void;
+  dueChanged(pid: number, offset: number, dueUs: number): void;
 }

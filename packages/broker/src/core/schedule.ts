@@ -6,7 +6,10 @@
  *   idle ──append──▶ ready ──claim──▶ leased ──ack, expiry──▶ ready or idle
  *                     ▲ │                 │
  *                     │ └─block not in memory─▶ loading ──loaded──▶ ready
- *                     └──hold ends── held ◀──failed with retry delay, delayedProcessing, windowBuffer
+ *                     ├──hold ends── held ◀──failed with retry delay, delayedProcessing, windowBuffer, next record not due
+ *                     └──resumed──── paused ◀──its partition was paused
+ *
+ * The pause of a whole queue or group changes no condition: its rows go on being filed, and nobody takes them.
  *
  * Ready rows of a subscription stand in a FIFO ring, so a pop costs what it claims. Each entry carries the ticket its row
  * had when it was filed; a row gets a new ticket whenever it is filed again, so an entry that was left behind (a pinned
@@ -20,14 +23,19 @@
 import type { BrokerState, StateObserver } from './broker-state.ts';
 import { type CursorTable, cursorBit } from './cursor-table.ts';
 import { Deadlines } from './deadlines.ts';
+import { Expiry } from './expiry.ts';
+import { hasLimits, hasRoom, RateWaits } from './group-limits.ts';
 import type { PartitionTable } from './partition-table.ts';
 import type { Queue, Subscription } from './queue.ts';
 
 /** Values of `CursorTable.readiness`. */
-export const readiness = { idle: 0, ready: 1, leased: 2, held: 3, loading: 4 } as const;
+export const readiness = { idle: 0, ready: 1, leased: 2, held: 3, loading: 4, paused: 5 } as const;
 
 /** Partitions looked at for one `take`: bounds the work of a turn. */
 const backfillStepsMax = 20_000;
+
+/** Rows taken out of a ring in vain for one `take`. */
+const staleRowsMax = 20_000;
 
 /** What `take` answers besides a row. */
 export const taken = { none: -1, unfinished: -2 } as const;
@@ -39,6 +47,8 @@ class ReadyRing {
   #head = 0;
   #count = 0;
   readonly #isCurrent: (row: number, ticket: number) => boolean;
+  /** Entries that were put at the head and are still there, at most. */
+  #returned = 0;
   /** Index of the next partition that the walk over the backlog looks at. */
   backfillAt = 0;
 
@@ -60,6 +70,12 @@ class ReadyRing {
     this.#head = (this.#head - 1) & (this.#rows.length - 1);
     this.#put(this.#head, row, ticket);
     this.#count++;
+    this.#returned++;
+  }
+
+  /** True while rows that were given back may stand at the head: they were ready before anything else. */
+  get hasReturned(): boolean {
+    return this.#returned > 0;
   }
 
   #put(at: number, row: number, ticket: number): void {
@@ -74,6 +90,7 @@ class ReadyRing {
       const ticket = this.#tickets[this.#head];
       this.#head = (this.#head + 1) & (this.#rows.length - 1);
       this.#count--;
+      if (this.#returned > 0) this.#returned--;
       if (this.#isCurrent(row, ticket)) return row;
     }
     if (this.#rows.length > keptRingRows) this.#resize(8);
@@ -90,6 +107,7 @@ class ReadyRing {
       kept++;
     }
     this.#count = kept;
+    this.#returned = Math.min(this.#returned, kept);
     if (kept * 2 > this.#rows.length) this.#resize(this.#rows.length * 2);
   }
 
@@ -115,6 +133,8 @@ export interface BlockPlaces {
   /** Stamp of the block that holds `offset`; 0 when it is not known without the disk. */
   stampOf(lane: number, pid: number, offset: number): number;
   blockAppended(queue: Queue, lane: number, bytes: Uint8Array, view: DataView, at: number): void;
+  /** A copy of a block that was stored before. */
+  blockRelocated(lane: number, bytes: Uint8Array, view: DataView, at: number): void;
   partitionRemoved(lane: number): void;
 }
 
@@ -126,6 +146,12 @@ export interface ReadyListener {
   /** The subscription may have a backlog to walk. */
   subscriptionReady(subscription: Subscription): void;
   queueRemoved(queue: Queue): void;
+  /** Up to about `rows` partitions have become ready at one go, and nobody was told of them one by one. */
+  manyReady(subscription: Subscription, rows: number): void;
+  /** The group is gone from the queue. */
+  subscriptionRemoved(subscription: Subscription): void;
+  /** The group may have more of its queue again: a pop that waits for that is woken. */
+  roomAgain(subscription: Subscription): void;
 }
 
 export class Schedule implements StateObserver {
@@ -135,26 +161,32 @@ export class Schedule implements StateObserver {
   readonly #places: BlockPlaces;
   readonly #listener: ReadyListener;
   readonly deadlines: Deadlines;
+  /** Partitions by the moment at which something of them may have to go. */
+  readonly expiry: Expiry;
   readonly #rings = new Map<number, ReadyRing>();
   /** Broker time of the command that is being applied. */
   nowUs = 0;
   leasedCount = 0;
+  readonly rateWaits = new RateWaits();
 
-  constructor(state: BrokerState, places: BlockPlaces, listener: ReadyListener) {
+  /** @param cleanupUs how long an empty partition stays; 0 = for ever. */
+  constructor(state: BrokerState, places: BlockPlaces, listener: ReadyListener, cleanupUs = 0) {
     this.#state = state;
     this.#cursors = state.cursors;
     this.#partitions = state.partitions;
     this.#places = places;
     this.#listener = listener;
     this.deadlines = new Deadlines(state.cursors);
+    this.expiry = new Expiry(state, cleanupUs);
   }
 
   /** Builds everything from the state, as after a restart. */
   rebuild(nowUs: number): void {
     this.nowUs = nowUs;
     for (let row = 0; row < this.#cursors.rowLimit; row++) {
-      if (this.#cursors.subscription[row] >= 0) this.evaluate(row);
+      if (this.#cursors.subscription[row] >= 0 && this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
     }
+    this.expiry.rebuild();
   }
 
   #ring(subscription: number): ReadyRing {
@@ -185,15 +217,35 @@ export class Schedule implements StateObserver {
    * backlog has to go on in another turn. The caller claims the row, or gives it back.
    */
   take(subscription: Subscription): number {
+    subscription.lastPopUs = this.nowUs;
+    if (subscription.isPaused) return taken.none;
     const ring = this.#ring(subscription.number);
+    // What was read from disk for this group comes before the rest of its backlog: else the walk would go on to other
+    // partitions that have to be read, and nothing be delivered before its end.
+    if (ring.hasReturned) {
+      const row = this.#takeFiled(subscription, ring);
+      if (row !== taken.none) return row;
+    }
     if (this.#backlog(subscription) > 0) {
       const row = this.#backfill(subscription, ring);
       if (row !== taken.none) return row;
     }
-    const row = ring.shift();
-    if (row < 0) return taken.none;
-    this.takeOut(row);
-    return row;
+    return this.#takeFiled(subscription, ring);
+  }
+
+  #takeFiled(subscription: Subscription, ring: ReadyRing): number {
+    for (let steps = 0; steps < staleRowsMax; steps++) {
+      const row = ring.shift();
+      if (row < 0) return taken.none;
+      this.takeOut(row);
+      // Where the group starts may have been moved since the row was filed.
+      if (this.#isPlaced(row) || this.#hasBegun(subscription, this.#cursors.lane[row])) return row;
+    }
+    return taken.unfinished;
+  }
+
+  #isPlaced(row: number): boolean {
+    return (this.#cursors.flags[row] & cursorBit.placed) !== 0;
   }
 
   /** Takes a ready row out of its ring for a caller that claims it or gives it back. */
@@ -206,9 +258,10 @@ export class Schedule implements StateObserver {
     for (let steps = 0; ring.backfillAt < laneCount; steps++) {
       if (steps === backfillStepsMax) return taken.unfinished;
       const lane = lanes[ring.backfillAt++];
-      if (this.#cursors.find(this.#partitions.firstCursor[lane], subscription.number) >= 0) continue;
+      let row = this.#cursors.find(this.#partitions.firstCursor[lane], subscription.number);
+      if (row >= 0 && (this.#isPlaced(row) || this.#cursors.readiness[row] !== readiness.idle)) continue;
       if (!this.#mayHaveBacklog(subscription, lane)) continue;
-      const row = this.#state.addCursor(lane, subscription);
+      if (row < 0) row = this.#state.addCursor(lane, subscription);
       this.evaluate(row, 'taken');
       if (this.#cursors.readiness[row] === readiness.ready) {
         this.takeOut(row);
@@ -245,7 +298,8 @@ export class Schedule implements StateObserver {
   /** A row that was taken or loading becomes what the state says; a ready one goes to the head, as the oldest. */
   giveBack(row: number): void {
     if (this.#state.subscriptionOf(row) === undefined) return;
-    this.#cursors.readiness[row] = readiness.idle;
+    // What became of it while it was loading may be a lease of somebody else.
+    if (this.#cursors.readiness[row] !== readiness.leased) this.#cursors.readiness[row] = readiness.idle;
     this.evaluate(row, 'head');
   }
 
@@ -284,13 +338,24 @@ export class Schedule implements StateObserver {
       if (untilUs > this.nowUs) condition = readiness.held;
       else untilUs = 0;
     }
+    if (condition === readiness.ready && this.#state.due.size > 0) {
+      untilUs = this.#dueAt(subscription, lane, wanted, placed);
+      if (untilUs > 0) condition = readiness.held;
+    }
+    const { pausedPartitions } = this.#state;
+    if (condition === readiness.ready && pausedPartitions.size > 0 && pausedPartitions.has(partitions.pid[lane])) {
+      condition = readiness.paused;
+    }
     // A loading row is somebody's: it is filed when that somebody gives it back.
     if (before === readiness.loading && condition === readiness.ready) return;
-    if (before === readiness.leased) this.leasedCount--;
-    if (condition === readiness.leased) this.leasedCount++;
+    if (before === readiness.leased) this.#countLeased(subscription, -1);
+    if (condition === readiness.leased) this.#countLeased(subscription, 1);
     if (untilUs > 0) this.deadlines.set(row, untilUs);
     else if (cursors.deadlineAt[row] !== 0) this.deadlines.clear(row);
     cursors.readiness[row] = condition;
+    if (before === readiness.leased && condition !== readiness.leased && queue.leasedMax > 0) {
+      this.#listener.roomAgain(subscription);
+    }
     if (condition !== readiness.ready || where === 'taken') return;
     // One that is ready already keeps its place.
     if (before === readiness.ready && where === 'tail') return;
@@ -298,7 +363,12 @@ export class Schedule implements StateObserver {
     const ring = this.#ring(subscription.number);
     if (where === 'head') ring.unshift(row, ticket);
     else ring.push(row, ticket);
-    this.#listener.rowReady(subscription, row);
+    if (!subscription.isPaused) this.#listener.rowReady(subscription, row);
+  }
+
+  #countLeased(subscription: Subscription, change: 1 | -1): void {
+    this.leasedCount += change;
+    subscription.leasedPartitions += change;
   }
 
   /** When the record at `offset` may be delivered, as far as delayedProcessing and windowBuffer are concerned. */
@@ -313,15 +383,40 @@ export class Schedule implements StateObserver {
     return untilUs;
   }
 
+  /** Until when the record at `offset`, the group's next one, waits for its time; 0 = it does not, or is not known. */
+  #dueAt(subscription: Subscription, lane: number, offset: number, placed: boolean): number {
+    // Where such a group begins is found by its claim, which then places it.
+    if (!placed && !(subscription.registered && subscription.mode === 'all')) return 0;
+    const { due } = this.#state;
+    const row = due.find(this.#partitions.pid[lane], offset);
+    if (row < 0 || !due.isWaiting(row, this.nowUs)) return 0;
+    const { lifetimeUs } = subscription.queue;
+    const untilUs = lifetimeUs > 0 ? Math.min(due.dueUsOf(row), due.stampOf(row) + lifetimeUs + 1) : due.dueUsOf(row);
+    return untilUs > this.nowUs ? untilUs : 0;
+  }
+
   /** Lets deadlines up to `nowUs` pass; at most `max` of them. True when more are due. */
   advance(nowUs: number, max: number): boolean {
     this.nowUs = nowUs;
+    if (this.rateWaits.nextUs <= nowUs) this.rateWaits.advance(nowUs, (each) => this.#listener.roomAgain(each));
     for (let i = 0; i < max; i++) {
       const row = this.deadlines.take(nowUs);
       if (row < 0) return false;
       if (this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
     }
     return this.deadlines.nextUs <= nowUs;
+  }
+
+  /** When time alone changes something next; Infinity = never. */
+  get nextUs(): number {
+    return Math.min(this.deadlines.nextUs, this.rateWaits.nextUs);
+  }
+
+  /** False when the group has as much of its queue as the queue's options let it; told again when there is room. */
+  hasRoom(subscription: Subscription, leases: boolean, nowUs: number): boolean {
+    if (!hasLimits(subscription) || hasRoom(subscription, leases, nowUs)) return true;
+    this.rateWaits.note(subscription, nowUs);
+    return false;
   }
 
   // What the state tells.
@@ -336,6 +431,7 @@ export class Schedule implements StateObserver {
 
   blockAppended(queue: Queue, lane: number, bytes: Uint8Array, view: DataView, at: number): void {
     this.#places.blockAppended(queue, lane, bytes, view, at);
+    this.expiry.appended(queue, lane);
     const first = this.#partitions.firstCursor[lane];
     for (const subscription of queue.subscriptions) {
       const row = this.#cursors.find(first, subscription.number);
@@ -349,7 +445,7 @@ export class Schedule implements StateObserver {
         this.#mayHaveBacklog(subscription, lane)
       ) {
         this.evaluate(this.#state.addCursor(lane, subscription));
-      } else if (subscription.registered) {
+      } else if (subscription.registered && !subscription.isPaused) {
         this.#listener.subscriptionReady(subscription);
       }
     }
@@ -368,7 +464,29 @@ export class Schedule implements StateObserver {
     // A group that begins now has no backlog; one whose pop came before its queue was made again begins with that pop.
     const beginsNow = subscription.mode === 'new' && subscription.sinceUs >= this.nowUs;
     this.#ring(subscription.number).backfillAt = beginsNow ? subscription.queue.laneCount : 0;
-    if (!beginsNow) this.#listener.subscriptionReady(subscription);
+    if (!beginsNow) this.subscriptionResumed(subscription);
+  }
+
+  subscriptionRemoved(subscription: Subscription): void {
+    this.#rings.delete(subscription.number);
+    this.rateWaits.forget(subscription);
+    // What it had not consumed may go now.
+    this.expiry.queueChanged(subscription.queue);
+    this.#listener.subscriptionRemoved(subscription);
+  }
+
+  subscriptionResumed(subscription: Subscription): void {
+    if (!subscription.isPaused) this.#listener.manyReady(subscription, this.readyCount(subscription));
+  }
+
+  pauseChanged(lane: number): void {
+    for (let row = this.#partitions.firstCursor[lane]; row >= 0; row = this.#cursors.nextOfLane[row]) {
+      if (this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
+    }
+  }
+
+  dueChanged(lane: number): void {
+    this.pauseChanged(lane);
   }
 
   cursorAdded(_row: number): void {
@@ -376,13 +494,22 @@ export class Schedule implements StateObserver {
   }
 
   cursorChanged(row: number): void {
+    this.expiry.cursorMoved(this.#cursors.lane[row]);
     this.evaluate(row);
   }
 
   cursorRemoved(row: number): void {
-    if (this.#cursors.readiness[row] === readiness.leased) this.leasedCount--;
+    if (this.#cursors.readiness[row] === readiness.leased) {
+      this.leasedCount--;
+      const subscription = this.#state.subscriptionOf(row);
+      if (subscription !== undefined) {
+        subscription.leasedPartitions--;
+        this.#listener.roomAgain(subscription);
+      }
+    }
     this.deadlines.clear(row);
     this.#cursors.readiness[row] = readiness.idle;
+    this.expiry.cursorMoved(this.#cursors.lane[row]);
   }
 
   holdsChanged(queue: Queue): void {
@@ -395,12 +522,47 @@ export class Schedule implements StateObserver {
     }
   }
 
+  logStartMoved(queue: Queue, lane: number): void {
+    this.expiry.file(queue, lane);
+    // A group that stood in what went goes on with what is kept, or has nothing left to get.
+    for (let row = this.#partitions.firstCursor[lane]; row >= 0; row = this.#cursors.nextOfLane[row]) {
+      const condition = this.#cursors.readiness[row];
+      if (condition === readiness.ready || condition === readiness.held) this.evaluate(row);
+    }
+  }
+
+  expiryChanged(queue: Queue): void {
+    this.expiry.queueChanged(queue);
+  }
+
+  lanesRemoved(queue: Queue, positions: readonly number[]): void {
+    this.expiry.lanesRemoved(queue, positions);
+    for (const subscription of queue.subscriptions) {
+      const ring = this.#ring(subscription.number);
+      const { backfillAt } = ring;
+      ring.backfillAt = backfillAt - positions.filter((position) => position < backfillAt).length;
+    }
+  }
+
+  blockRelocated(lane: number, bytes: Uint8Array, view: DataView, at: number): void {
+    this.#places.blockRelocated(lane, bytes, view, at);
+  }
+
+  limitsChanged(queue: Queue): void {
+    for (const subscription of queue.subscriptions) this.#listener.roomAgain(subscription);
+  }
+
   partitionRemoved(lane: number): void {
+    this.expiry.laneRemoved(lane);
     this.#places.partitionRemoved(lane);
   }
 
   queueRemoved(queue: Queue): void {
-    for (const subscription of queue.subscriptions) this.#rings.delete(subscription.number);
+    this.expiry.queueRemoved(queue);
+    for (const subscription of queue.subscriptions) {
+      this.#rings.delete(subscription.number);
+      this.rateWaits.forget(subscription);
+    }
     this.#listener.queueRemoved(queue);
   }
 }

@@ -16,6 +16,12 @@
  *                   | u32 attemptCount | f64 heldUntilUs
  *   dead-letters    JSON array of dead letter records
  *   edge-tables, edge-rows   see edges/edge-snapshot.ts
+ *   paused          JSON array of {pid, pausedAtUs}, by pid
+ *   kept-since      rows, of partitions that lost records and hold some: f64 pid | f64 stamp of the first append kept
+ *   reclaimed       JSON array of {base, end}: ranges of the log that were given up, ascending
+ *   traces          JSON array of trace records, oldest first
+ *   due             rows, of kept records that wait or were cancelled, by (pid, offset): f64 pid, offset, stampUs
+ *                   | f64 dueUs, 0 = cancelled
  */
 import { assert } from './assert.ts';
 import { BrokerState } from './broker-state.ts';
@@ -23,7 +29,15 @@ import { cursorBit } from './cursor-table.ts';
 import { loadEdgeRows, loadEdgeTables, saveEdges } from './edges/edge-snapshot.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { Queue, Subscription } from './queue.ts';
-import { CursorRecord, type DeadLetterRecord, type QueueRecord, type SubscriptionRecord } from './records.ts';
+import type { LogRange } from './reclaimed.ts';
+import {
+  CursorRecord,
+  type DeadLetterRecord,
+  type PartitionPausedRecord,
+  type QueueRecord,
+  type SubscriptionRecord,
+  type TraceRecord,
+} from './records.ts';
 
 /** Version of the layout above. */
 export const stateFormat = 1;
@@ -39,6 +53,7 @@ const jsonPieceCharacters = 1024 * 1024;
 const claimFollows = 128;
 const partitionFixedBytes = 4 + 6 * 8 + 4 + 2;
 const cursorFixedBytes = 8 + 4 + 1 + 3 * 8 + 4 + 8 + 4;
+const dueRowBytes = 4 * 8;
 const claimBytes = 3 * 8 + 1 + 4 + 8 + 4 + 8;
 
 const textEncoder = new TextEncoder();
@@ -67,7 +82,10 @@ export function* saveState(state: BrokerState): Generator<StatePiece> {
   };
   yield { name: 'meta', bytes: textEncoder.encode(JSON.stringify(meta)) };
   const queues = [...state.queueByNumber.values()].sort((a, b) => a.number - b.number);
-  yield* jsonPieces('queues', queues.map(queueRecord));
+  yield* jsonPieces(
+    'queues',
+    queues.map((queue) => queue.record()),
+  );
   const subscriptions = [...state.subscriptions.values()].sort((a, b) => a.number - b.number);
   yield* jsonPieces(
     'subscriptions',
@@ -77,20 +95,45 @@ export function* saveState(state: BrokerState): Generator<StatePiece> {
   yield* cursorPieces(state, queues);
   yield* jsonPieces('dead-letters', state.deadLetters.all());
   yield* saveEdges(state.edges);
+  yield* jsonPieces('paused', pausedRows(state));
+  yield* keptSincePieces(state, queues);
+  yield* jsonPieces('reclaimed', state.reclaimed.all());
+  yield* jsonPieces('traces', state.traces.all());
+  yield* duePieces(state);
 }
 
-function queueRecord(queue: Queue): QueueRecord {
-  return {
-    number: queue.number,
-    name: queue.name,
-    namespace: queue.namespace,
-    task: queue.task,
-    options: queue.options,
-    createdAtUs: queue.createdAtUs,
-  };
+/** Records whose time has come wait no more, whether or not their rows were given back. */
+function* duePieces(state: BrokerState): Generator<StatePiece> {
+  const { due, partitions } = state;
+  const bytes = new Uint8Array(pieceBytes - (pieceBytes % dueRowBytes));
+  const view = new DataView(bytes.buffer);
+  let p = 0;
+  for (const row of due.all()) {
+    const pid = due.pidOf(row);
+    const lane = state.laneOf(pid);
+    if (lane < 0 || due.offsetOf(row) < partitions.logStart[lane]) continue;
+    if (!due.isCancelled(row) && !due.isWaiting(row, state.lastStampUs)) continue;
+    if (p === bytes.length) {
+      yield { name: 'due', bytes };
+      p = 0;
+    }
+    view.setFloat64(p, pid, true);
+    view.setFloat64(p + 8, due.offsetOf(row), true);
+    view.setFloat64(p + 16, due.stampOf(row), true);
+    view.setFloat64(p + 24, due.isCancelled(row) ? 0 : due.dueUsOf(row), true);
+    p += dueRowBytes;
+  }
+  if (p > 0) yield { name: 'due', bytes: bytes.subarray(0, p) };
 }
 
-function* jsonPieces(name: string, rows: readonly object[]): Generator<StatePiece> {
+/** Paused partitions; those of deleted queues mean nothing. */
+function pausedRows(state: BrokerState): PartitionPausedRecord[] {
+  const rows: PartitionPausedRecord[] = [];
+  for (const [pid, pausedAtUs] of state.pausedPartitions) if (state.laneOf(pid) >= 0) rows.push({ pid, pausedAtUs });
+  return rows.sort((a, b) => a.pid - b.pid);
+}
+
+function* jsonPieces(name: string, rows: Iterable<object>): Generator<StatePiece> {
   let texts: string[] = [];
   let characters = 0;
   for (const row of rows) {
@@ -135,6 +178,22 @@ function* partitionPieces(state: BrokerState, queues: readonly Queue[]): Generat
   if (p > 0) yield { name: 'partitions', bytes: bytes.subarray(0, p) };
 }
 
+function* keptSincePieces(state: BrokerState, queues: readonly Queue[]): Generator<StatePiece> {
+  const { partitions } = state;
+  let values: number[] = [];
+  for (const queue of queues) {
+    for (let i = 0; i < queue.laneCount; i++) {
+      const lane = queue.lanes[i];
+      if (partitions.logStart[lane] === 0 || partitions.isEmpty(lane)) continue;
+      values.push(partitions.pid[lane], partitions.keptSinceUs[lane]);
+      if (values.length * 8 < pieceBytes) continue;
+      yield { name: 'kept-since', bytes: new Uint8Array(Float64Array.from(values).buffer) };
+      values = [];
+    }
+  }
+  if (values.length > 0) yield { name: 'kept-since', bytes: new Uint8Array(Float64Array.from(values).buffer) };
+}
+
 function* cursorPieces(state: BrokerState, queues: readonly Queue[]): Generator<StatePiece> {
   const { partitions, cursors } = state;
   const bytes = new Uint8Array(pieceBytes);
@@ -146,7 +205,9 @@ function* cursorPieces(state: BrokerState, queues: readonly Queue[]): Generator<
       const lane = queue.lanes[i];
       rows.length = 0;
       for (let row = partitions.firstCursor[lane]; row >= 0; row = cursors.nextOfLane[row]) {
-        if ((cursors.flags[row] & cursorBit.placed) !== 0) rows.push(row);
+        // Rows of deleted groups may not have been given back yet.
+        if ((cursors.flags[row] & cursorBit.placed) === 0 || state.subscriptionOf(row) === undefined) continue;
+        rows.push(row);
       }
       if (rows.length > 1) rows.sort((a, b) => cursors.subscription[a] - cursors.subscription[b]);
       for (const row of rows) {
@@ -230,6 +291,24 @@ export class StateLoader {
       case 'edge-rows':
         loadEdgeRows(this.state.edges, piece.bytes);
         break;
+      case 'paused':
+        for (const row of JSON.parse(textDecoder.decode(piece.bytes)) as PartitionPausedRecord[]) {
+          assert(this.state.laneOf(row.pid) >= 0, 'a paused partition is known');
+          this.state.pausedPartitions.set(row.pid, row.pausedAtUs);
+        }
+        break;
+      case 'kept-since':
+        this.#keptSince(piece.bytes);
+        break;
+      case 'due':
+        this.#due(piece.bytes);
+        break;
+      case 'reclaimed':
+        for (const range of JSON.parse(textDecoder.decode(piece.bytes)) as LogRange[]) this.state.reclaimed.add(range);
+        break;
+      case 'traces':
+        for (const row of JSON.parse(textDecoder.decode(piece.bytes)) as TraceRecord[]) this.state.traces.restore(row);
+        break;
       default:
         throw new Error(`a snapshot with a section ${piece.name} was written by a newer release`);
     }
@@ -296,9 +375,34 @@ export class StateLoader {
       partitions.lastStampUs[lane] = view.getFloat64(p + 28, true);
       partitions.retainedBytes[lane] = view.getFloat64(p + 44, true);
       queue.addLane(lane);
+      queue.lastWriteUs = Math.max(queue.lastWriteUs, partitions.lastStampUs[lane]);
       queue.retainedRecords += partitions.nextOffset[lane] - partitions.logStart[lane];
+      if (partitions.nextOffset[lane] > partitions.logStart[lane]) queue.filledLanes++;
       queue.retainedBytes += partitions.retainedBytes[lane];
       p = nameStart + length;
+    }
+  }
+
+  #keptSince(bytes: Uint8Array): void {
+    const { partitions } = this.state;
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    for (let p = 0; p < bytes.length; p += 16) {
+      const lane = partitions.findPid(view.getFloat64(p, true));
+      assert(lane >= 0, 'a partition that lost records is known');
+      partitions.keptSinceUs[lane] = view.getFloat64(p + 8, true);
+    }
+  }
+
+  #due(bytes: Uint8Array): void {
+    const { due, partitions } = this.state;
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    for (let p = 0; p < bytes.length; p += dueRowBytes) {
+      const pid = view.getFloat64(p, true);
+      const offset = view.getFloat64(p + 8, true);
+      const dueUs = view.getFloat64(p + 24, true);
+      assert(partitions.findPid(pid) >= 0, 'a record that waits is in a known partition');
+      due.add(pid, offset, dueUs, view.getFloat64(p + 16, true), 0);
+      if (dueUs === 0) due.cancel(due.find(pid, offset));
     }
   }
 
@@ -319,8 +423,12 @@ export class StateLoader {
       cursors.flags[row] = flags & ~claimFollows;
       cursors.totalConsumed[row] = record.consumed;
       cursors.batchesConsumed[row] = batches;
-      subscription.placedPending += partitions.nextOffset[lane] - 1 - record.committed;
+      const gone = partitions.logStart[lane] - 1;
+      subscription.placedPending += partitions.nextOffset[lane] - 1 - Math.max(record.committed, gone);
       subscription.placedRecords += partitions.nextOffset[lane] - partitions.logStart[lane];
+      subscription.placedCursors++;
+      if (partitions.nextOffset[lane] > partitions.logStart[lane]) subscription.placedFilled++;
+      if (Math.max(record.committed, gone) < partitions.nextOffset[lane] - 1) subscription.placedBehind++;
     }
   }
 }

@@ -5,8 +5,8 @@ import { asciiBytes, type ByteWriter } from '../codec/mod.ts';
 import type { DeadLetterPage, DeadLetterView } from '../runtime/mod.ts';
 import type { Exchange } from './exchange.ts';
 import { isoTime } from './iso-time.ts';
-import { BadParameter, QueryParameters } from './query-parameters.ts';
-import { beginRead, replyWith } from './queue-routes.ts';
+import type { QueryParameters } from './query-parameters.ts';
+import { beginRead, readPage, readParameters, replyWith } from './queue-routes.ts';
 
 const messagesAre = asciiBytes('{"messages":[');
 const dataIs = asciiBytes(',"data":');
@@ -24,15 +24,11 @@ interface Page {
   readonly offset: number;
 }
 
-function readPage(query: string): Page {
-  const parameters = new QueryParameters(query);
-  const limit = parameters.integer('limit') ?? limits.deadLetterPageDefault;
-  const offset = parameters.integer('offset') ?? 0;
+function readFilter(parameters: QueryParameters): Page {
   return {
     queue: parameters.name('queue'),
     group: parameters.name('consumerGroup'),
-    limit: Math.min(Math.max(limit, 1), limits.deadLetterPageMax),
-    offset: Math.min(Math.max(offset, 0), Number.MAX_SAFE_INTEGER),
+    ...readPage(parameters, limits.deadLetterPageDefault, limits.deadLetterPageMax),
   };
 }
 
@@ -80,15 +76,8 @@ function writePage(writer: ByteWriter, page: Page, outcome: DeadLetterPage): voi
 /** Newest failure first; filters that the contract does not know are ignored. */
 export function listDeadLetters(exchange: Exchange, query: string): void {
   const { engine, writer } = exchange.services;
-  let page: Page;
-  try {
-    page = readPage(query);
-  } catch (error) {
-    if (!(error instanceof BadParameter)) throw error;
-    exchange.fail('bad_request', error.message);
-    return;
-  }
-  if (!beginRead(exchange)) return;
+  const page = readParameters(exchange, query, readFilter);
+  if (page === null || !beginRead(exchange)) return;
   const reply = replyWith<DeadLetterPage>(exchange, (outcome) => {
     writer.reset();
     writePage(writer, page, outcome);

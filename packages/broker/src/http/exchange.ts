@@ -50,6 +50,8 @@ export class Exchange implements Supervised {
   readonly request: BrokerRequest;
   readonly response: ServerResponse;
   answered = false;
+  /** It counts among the large reads that are running. */
+  isLargeRead = false;
 
   list: SupervisedList | null = null;
   previous: Supervised | null = null;
@@ -159,6 +161,7 @@ export class Exchange implements Supervised {
     if (this.answered) return;
     this.answered = true;
     const { services, response } = this;
+    if (this.isLargeRead) services.readsRunning--;
     const { supervisor } = services;
     supervisor.done(this);
     this.#count(status);

@@ -15,6 +15,7 @@ export function answerHealth(exchange: Exchange): void {
     version: contractVersion,
     lanemq: options.version,
     detail: report.detail,
+    defaultSubscriptionMode: options.defaultSubscriptionMode,
     raft: {
       role: 'leader',
       leader: true,

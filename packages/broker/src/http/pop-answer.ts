@@ -1,8 +1,8 @@
 /**
  * The answer of a pop that delivers something.
  *
- * What the messages of a partition or of one append have in common is written once, aside, and copied into each of
- * them; the payload is copied as the client sent it.
+ * What the messages of the answer or of a partition have in common is written once, aside, and copied into each of them;
+ * the payload is copied as the client sent it.
  */
 
 import { asciiBytes, BlockReader, ByteWriter, recordFlag } from '../codec/mod.ts';
@@ -34,7 +34,7 @@ const traceIdIs = asciiBytes(',"traceId":"');
 const noTraceId = asciiBytes(',"traceId":null,"data":');
 const quoteDataIs = asciiBytes('","data":');
 const producerSubIs = asciiBytes(',"producerSub":');
-const noProducerSubCreatedAtIs = asciiBytes(',"producerSub":null,"createdAt":"');
+const noProducerSub = asciiBytes(',"producerSub":null');
 const createdAtIs = asciiBytes(',"createdAt":"');
 const quotePartitionIdIs = asciiBytes('","partitionId":"');
 const quotePartitionIs = asciiBytes('","partition":');
@@ -49,7 +49,7 @@ const dash = 45;
 const hex = asciiBytes('0123456789abcdef');
 
 /** The text form of 16 stored bytes. */
-function writeUuid(writer: ByteWriter, bytes: Uint8Array, at: number): void {
+export function writeUuid(writer: ByteWriter, bytes: Uint8Array, at: number): void {
   for (let i = 0; i < 16; i++) {
     if (i === 4 || i === 6 || i === 8 || i === 10) writer.byte(dash);
     const value = bytes[at + i];
@@ -65,8 +65,8 @@ export class PopAnswerWriter {
   readonly #reader = new BlockReader();
   /** From `","partitionId` to the number of a message's offset: the same for all messages of a run. */
   readonly #runTail = new ByteWriter(1024);
-  /** From the producer, of a message that has none, to the number of its offset: the same for all messages of an append. */
-  readonly #pieceTail = new ByteWriter(1024);
+  /** From `,"leaseId` to the number of the delivery: the same for all messages of an answer. */
+  readonly #answerTail = new ByteWriter(1024);
 
   /** @param decrypt payload bytes[start, end) of an encrypted record into its JSON text */
   constructor(writer: ByteWriter, identity: BrokerIdentity, decrypt: Decrypt) {
@@ -94,8 +94,15 @@ export class PopAnswerWriter {
     writer.raw(quoteGroupIs);
     writer.jsonText(outcome.group);
     writer.raw(messagesAre);
+    const tail = this.#answerTail;
+    tail.reset();
+    tail.raw(leaseIdIs);
+    this.#leaseId(tail, outcome.leaseStamp);
+    tail.raw(quoteGroupIs);
+    tail.jsonText(outcome.group);
+    tail.raw(deliveryAttemptIs);
     const firstMessageAt = writer.length;
-    for (const run of runs) this.#run(run, outcome, firstMessageAt);
+    for (const run of runs) this.#run(run, firstMessageAt);
     writer.raw(partitionsClaimedIs);
     writer.integer(runs.length);
     if (outcome.conflation) writer.raw(conflationOn);
@@ -114,18 +121,14 @@ export class PopAnswerWriter {
     if (leaseStamp > 0) writer.id(this.#identity, leaseStamp, 0, 0);
   }
 
-  #run(run: DeliveredRun, outcome: PopOutcome, firstMessageAt: number): void {
+  #run(run: DeliveredRun, firstMessageAt: number): void {
     const tail = this.#runTail;
     tail.reset();
     tail.raw(quotePartitionIdIs);
     tail.integer(run.pid);
     tail.raw(quotePartitionIs);
     tail.jsonBytes(run.names, run.nameStart, run.nameEnd);
-    tail.raw(leaseIdIs);
-    this.#leaseId(tail, outcome.leaseStamp);
-    tail.raw(quoteGroupIs);
-    tail.jsonText(outcome.group);
-    tail.raw(deliveryAttemptIs);
+    tail.copy(this.#answerTail.bytes, 0, this.#answerTail.length);
     tail.integer(run.attempt);
     tail.raw(offsetIs);
     for (const piece of run.pieces) this.#piece(piece, firstMessageAt);
@@ -135,11 +138,6 @@ export class PopAnswerWriter {
     const writer = this.#writer;
     const reader = this.#reader.open(piece.bytes, piece.view, piece.at);
     const runTail = this.#runTail;
-    const tail = this.#pieceTail;
-    tail.reset();
-    tail.raw(noProducerSubCreatedAtIs);
-    tail.timestamp(reader.stampUs);
-    tail.copy(runTail.bytes, 0, runTail.length);
     for (let i = piece.fromIndex; i < piece.toIndex; i++) {
       reader.select(i);
       if (writer.length > firstMessageAt) writer.byte(comma);
@@ -166,14 +164,14 @@ export class PopAnswerWriter {
         writer.raw(this.#decrypted());
       }
       if (reader.subjectStart < 0) {
-        writer.copy(tail.bytes, 0, tail.length);
+        writer.raw(noProducerSub);
       } else {
         writer.raw(producerSubIs);
         writer.jsonBytes(reader.bytes, reader.subjectStart, reader.subjectEnd);
-        writer.raw(createdAtIs);
-        writer.timestamp(reader.stampUs);
-        writer.copy(runTail.bytes, 0, runTail.length);
       }
+      writer.raw(createdAtIs);
+      writer.timestamp(reader.stampUs);
+      writer.copy(runTail.bytes, 0, runTail.length);
       writer.integer(reader.firstOffset + i);
       writer.byte(closeBrace);
     }

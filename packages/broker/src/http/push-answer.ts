@@ -2,6 +2,7 @@
 
 import { asciiBytes, type ByteWriter } from '../codec/mod.ts';
 import { type BrokerIdentity, itemStatus, type PushItems, type PushOutcome, pushSlice } from '../core/mod.ts';
+import { isoTime } from './iso-time.ts';
 
 const indexIs = asciiBytes('{"index":');
 const messageIdIs = asciiBytes(',"message_id":"');
@@ -13,6 +14,7 @@ const comma = 44;
 /** What follows the queue's name, by status; the offset and a brace follow where one is known. */
 const queuedAt = asciiBytes(',"status":"queued","offset":');
 const duplicateOf = asciiBytes(',"status":"duplicate","offset":');
+const dueAtIs = asciiBytes(',"dueAt":"');
 const failed = asciiBytes(',"status":"error"');
 
 const openBracket = 91;
@@ -27,7 +29,7 @@ export function writePushAnswer(
   outcome: PushOutcome,
 ): void {
   const { bytes, slices } = items;
-  const { statuses, offsets, pids, stamps, indexes } = outcome;
+  const { statuses, offsets, pids, stamps, indexes, dues } = outcome;
   writer.byte(openBracket);
   for (let i = 0; i < outcome.count; i++) {
     if (i > 0) writer.byte(comma);
@@ -53,6 +55,11 @@ export function writePushAnswer(
     } else {
       writer.raw(status === itemStatus.queued ? queuedAt : duplicateOf);
       writer.integer(offsets[i]);
+      if (dues !== null && dues[i] > 0) {
+        writer.raw(dueAtIs);
+        writer.raw(asciiBytes(isoTime(dues[i])));
+        writer.byte(quote);
+      }
     }
     writer.byte(closeBrace);
   }

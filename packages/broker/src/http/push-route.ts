@@ -5,6 +5,7 @@ import type { PushItems, PushOutcome, Refusal } from '../core/mod.ts';
 import type { Reply } from '../runtime/mod.ts';
 import type { Admission } from './admission.ts';
 import { BodyExchange } from './body-exchange.ts';
+import { parseIsoTime } from './iso-time.ts';
 import { writePushAnswer } from './push-answer.ts';
 
 const nothingPushed: Uint8Array = Buffer.from('[]');
@@ -20,7 +21,7 @@ export class PushExchange extends BodyExchange implements Reply<PushOutcome> {
   }
 
   protected received(body: Uint8Array): void {
-    const scanned = scanPushBody(body);
+    const scanned = scanPushBody(body, parseIsoTime);
     if (!scanned.ok) {
       this.releaseBody();
       this.fail('bad_body', scanned.message);

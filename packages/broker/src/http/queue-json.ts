@@ -1,10 +1,10 @@
 /** Queues and their partitions as the answers show them. */
 
 import type { QueueOptions } from '@lanemq/protocol';
-import type { MessageCounts, PartitionDetail, QueueDetail, QueueSummary } from '../runtime/mod.ts';
+import type { ConfiguredQueue, MessageCounts, PartitionDetail, QueueDetail, QueueSummary } from '../runtime/mod.ts';
 import { isoTime } from './iso-time.ts';
 
-function optionsJson(options: QueueOptions): object {
+export function optionsJson(options: QueueOptions): object {
   const entries: [string, unknown][] = [];
   for (const entry of Object.entries(options)) {
     entries.push(entry);
@@ -13,17 +13,17 @@ function optionsJson(options: QueueOptions): object {
   return Object.fromEntries(entries);
 }
 
-function countsJson(counts: MessageCounts): object {
+export function countsJson(counts: MessageCounts): object {
   const { total, pending, processing, completed, deadLetter } = counts;
   return { total, pending, processing, completed, deadLetter };
 }
 
-function timeOrNull(us: number): string | null {
+export function timeOrNull(us: number): string | null {
   return us > 0 ? isoTime(us) : null;
 }
 
 /** The answer of configure. */
-export function configuredJson(queue: QueueDetail): object {
+export function configuredJson(queue: ConfiguredQueue): object {
   return {
     configured: true,
     queueId: queue.id,
@@ -36,7 +36,7 @@ export function configuredJson(queue: QueueDetail): object {
   };
 }
 
-function summaryJson(queue: QueueSummary): object {
+export function summaryJson(queue: QueueSummary): object {
   return {
     id: queue.id,
     name: queue.name,
@@ -50,10 +50,13 @@ function summaryJson(queue: QueueSummary): object {
     retainedBytes: queue.retainedBytes,
     options: optionsJson(queue.options),
     createdAt: isoTime(queue.createdAtUs),
+    paused: queue.pausedAtUs > 0,
+    pausedAt: timeOrNull(queue.pausedAtUs),
   };
 }
 
-function laneJson(queue: QueueSummary): object {
+/** The cheap form of a row. */
+export function laneJson(queue: QueueSummary): object {
   return {
     id: queue.id,
     name: queue.name,
@@ -61,20 +64,6 @@ function laneJson(queue: QueueSummary): object {
     partitions: queue.partitionCount,
     createdAt: isoTime(queue.createdAtUs),
   };
-}
-
-function newestFirst(queues: readonly QueueSummary[]): QueueSummary[] {
-  return [...queues].sort((a, b) => b.createdAtUs - a.createdAtUs);
-}
-
-/** The answer of the queue list. The rows of surfaces that this broker does not have are 0. */
-export function queueListJson(queues: readonly QueueSummary[]): object {
-  return { queues: newestFirst(queues).map(summaryJson), kvRows: 0, kvBytes: 0, timerRows: 0, timerBytes: 0 };
-}
-
-/** The cheap form of the list. */
-export function laneListJson(queues: readonly QueueSummary[]): object {
-  return { queues: newestFirst(queues).map(laneJson), stats: 'lanes' };
 }
 
 function partitionJson(partition: PartitionDetail): object {
@@ -98,7 +87,14 @@ function partitionJson(partition: PartitionDetail): object {
     oldestMessage: timeOrNull(partition.firstWriteAtUs),
     newestMessage: lastWriteAt,
     retainedBytes: partition.retainedBytes,
+    paused: partition.pausedAtUs > 0,
+    pausedAt: timeOrNull(partition.pausedAtUs),
   };
+}
+
+/** `partitionsAfter` of the next page. */
+export function nextJson(pid: number | null): string | null {
+  return pid === null ? null : String(pid);
 }
 
 /** The answer of one queue's detail. */
@@ -107,6 +103,7 @@ export function queueDetailJson(queue: QueueDetail): object {
     ...summaryJson(queue),
     partitions: queue.partitions.map(partitionJson),
     partitionsTruncated: queue.partitions.length < queue.partitionCount,
+    partitionsNext: nextJson(queue.partitionsNext),
     totals: countsJson(queue.messages),
   };
 }

@@ -7,10 +7,34 @@
 
 import type { ServerResponse } from 'node:http';
 import { AckExchange } from './ack-route.ts';
+import { listMessages, peekPartition, showMessage } from './browse-routes.ts';
+import {
+  addressOf,
+  cancelRedrive,
+  deleteAddress,
+  listRedrives,
+  purgeDeadLetters,
+  RedriveExchange,
+  ReplayExchange,
+  showRedrive,
+} from './dead-letter-changes.ts';
 import { listDeadLetters } from './dead-letter-route.ts';
+import { cancelDue, listDue, moveDue } from './due-routes.ts';
 import { type BrokerRequest, Exchange } from './exchange.ts';
+import { ChangedExchange, FetchExchange, FetchOffsetsExchange } from './fetch-route.ts';
+import {
+  deleteGroup,
+  describeGroup,
+  listGroups,
+  listLagging,
+  pause,
+  readPositions,
+  seekGroup,
+  startGroupFrom,
+} from './group-routes.ts';
 import { answerHealth } from './health-route.ts';
 import { ExtendExchange } from './lease-route.ts';
+import { MaintenanceExchange, maintenanceJson } from './maintenance-route.ts';
 import { answerMetrics, answerPrometheus } from './metrics-route.ts';
 import { PopExchange } from './pop-route.ts';
 import { PushExchange } from './push-route.ts';
@@ -28,10 +52,21 @@ import {
   setActive,
   showDatabases,
 } from './queue-v1-routes.ts';
+import {
+  queueDepth,
+  queueSizes,
+  refreshStats,
+  resourceLabels,
+  resourceOverview,
+  statusPage,
+  statusQueue,
+  statusQueues,
+} from './resource-routes.ts';
 import type { Services } from './services.ts';
+import { TraceExchange, traceNames, tracesByName, tracesOfMessage } from './trace-routes.ts';
 
 /** What a route is given. `names` are the decoded variable segments, in order. */
-interface Call {
+export interface Call {
   readonly services: Services;
   readonly request: BrokerRequest;
   readonly response: ServerResponse;
@@ -120,9 +155,95 @@ const routes: readonly Route[] = [
     new ConfigureExchange(services, request, response).start(),
   ),
   route('GET', '/api/v1/resources/queues', (call) => listQueues(exchangeOf(call), call.query)),
-  route('GET', '/api/v1/resources/queues/*', (call) => queueDetail(exchangeOf(call), call.names[0])),
+  route('GET', '/api/v1/resources/queues/*', (call) => queueDetail(exchangeOf(call), call.names[0], call.query)),
   route('DELETE', '/api/v1/resources/queues/*', (call) => deleteQueue(exchangeOf(call), call.names[0])),
   route('GET', '/api/v1/dlq', (call) => listDeadLetters(exchangeOf(call), call.query)),
+  route('GET', '/api/v1/consumer-groups', (call) => listGroups(exchangeOf(call), call.query)),
+  route('GET', '/api/v1/consumer-groups/lagging', (call) => listLagging(exchangeOf(call), call.query)),
+  route('POST', '/api/v1/consumer-groups/positions', readPositions),
+  route('GET', '/api/v1/consumer-groups/*', (call) => describeGroup(exchangeOf(call), call.names[0], call.query)),
+  route('DELETE', '/api/v1/consumer-groups/*', (call) => deleteGroup(exchangeOf(call), call.names, call.query)),
+  route('DELETE', '/api/v1/consumer-groups/*/queues/*', (call) =>
+    deleteGroup(exchangeOf(call), call.names, call.query),
+  ),
+  route('POST', '/api/v1/consumer-groups/*/subscription', startGroupFrom),
+  route('POST', '/api/v1/consumer-groups/*/queues/*/seek', seekGroup),
+  route('POST', '/api/v1/consumer-groups/*/queues/*/partitions/*/seek', seekGroup),
+  route('POST', '/api/v1/consumer-groups/*/queues/*/pause', (call) =>
+    pause(exchangeOf(call), 'group', call.names, true),
+  ),
+  route('POST', '/api/v1/consumer-groups/*/queues/*/resume', (call) =>
+    pause(exchangeOf(call), 'group', call.names, false),
+  ),
+  route('POST', '/api/v1/resources/queues/*/pause', (call) => pause(exchangeOf(call), 'queue', call.names, true)),
+  route('POST', '/api/v1/resources/queues/*/resume', (call) => pause(exchangeOf(call), 'queue', call.names, false)),
+  route('POST', '/api/v1/resources/queues/*/partitions/*/pause', (call) =>
+    pause(exchangeOf(call), 'partition', call.names, true),
+  ),
+  route('POST', '/api/v1/resources/queues/*/partitions/*/resume', (call) =>
+    pause(exchangeOf(call), 'partition', call.names, false),
+  ),
+  route('POST', '/api/v1/fetch', ({ services, request, response }) =>
+    new FetchExchange(services, request, response).start(),
+  ),
+  route('POST', '/api/v1/fetch/offsets', ({ services, request, response }) =>
+    new FetchOffsetsExchange(services, request, response).start(),
+  ),
+  route('POST', '/api/v1/partitions/changed', ({ services, request, response }) =>
+    new ChangedExchange(services, request, response).start(),
+  ),
+  route('GET', '/api/v1/resources/queues/*/depth', (call) => queueDepth(exchangeOf(call), call.names[0], call.query)),
+  route('GET', '/api/v1/resources/queues/*/sizes', (call) => queueSizes(exchangeOf(call), call.names[0], call.query)),
+  route('GET', '/api/v1/resources/queues/*/partitions/*/peek', (call) =>
+    peekPartition(exchangeOf(call), call.names[0], call.names[1], call.query),
+  ),
+  route('GET', '/api/v1/resources/overview', (call) => resourceOverview(exchangeOf(call))),
+  route('GET', '/api/v1/resources/namespaces', (call) => resourceLabels(exchangeOf(call), 'namespace', call.query)),
+  route('GET', '/api/v1/resources/tasks', (call) => resourceLabels(exchangeOf(call), 'task', call.query)),
+  route('GET', '/api/v1/messages', (call) => listMessages(exchangeOf(call), call.query)),
+  route('GET', '/api/v1/messages/*/*', (call) => showMessage(exchangeOf(call), call.names[0], call.names[1])),
+  route('POST', '/api/v1/traces', ({ services, request, response }) =>
+    new TraceExchange(services, request, response).start(),
+  ),
+  // Before the traces of a message, whose path would fit too.
+  route('GET', '/api/v1/traces/names', (call) => traceNames(exchangeOf(call), call.query)),
+  route('GET', '/api/v1/traces/by-name/*', (call) => tracesByName(exchangeOf(call), call.names[0], call.query)),
+  route('GET', '/api/v1/traces/*/*', (call) =>
+    tracesOfMessage(exchangeOf(call), call.names[0], call.names[1], call.query),
+  ),
+  route('GET', '/api/v1/status', (call) => statusPage(exchangeOf(call), 'status', call.query)),
+  route('GET', '/api/v1/status/analytics', (call) => statusPage(exchangeOf(call), 'analytics', call.query)),
+  route('GET', '/api/v1/status/queues', (call) => statusQueues(exchangeOf(call), call.query)),
+  route('GET', '/api/v1/status/queues/*', (call) => statusQueue(exchangeOf(call), call.names[0], call.query)),
+  route('POST', '/api/v1/stats/refresh', (call) => refreshStats(exchangeOf(call))),
+  ...(['push', 'pop'] as const).flatMap((kind) => {
+    const path = kind === 'push' ? '/api/v1/system/maintenance' : '/api/v1/system/maintenance/pop';
+    return [
+      route('GET', path, (call) => exchangeOf(call).answerValue(200, maintenanceJson(kind))),
+      route('POST', path, ({ services, request, response }) =>
+        new MaintenanceExchange(services, request, response).startFor(kind),
+      ),
+    ];
+  }),
+  route('DELETE', '/api/v1/dlq', (call) => purgeDeadLetters(exchangeOf(call), call.query)),
+  route('POST', '/api/v1/dlq/*/replay', ({ services, request, response, names }) =>
+    new ReplayExchange(services, request, response).startFor({ id: names[0] }),
+  ),
+  route('POST', '/api/v1/messages/*/*/retry', ({ services, request, response, names }) =>
+    new ReplayExchange(services, request, response).startFor({ address: addressOf(names[0], names[1]) }),
+  ),
+  route('DELETE', '/api/v1/messages/*/*', (call) => deleteAddress(exchangeOf(call), call.names[0], call.names[1])),
+  route('POST', '/api/v1/dlq/redrive', ({ services, request, response }) =>
+    new RedriveExchange(services, request, response).start(),
+  ),
+  route('GET', '/api/v1/dlq/redrive', (call) => listRedrives(exchangeOf(call))),
+  route('GET', '/api/v1/dlq/redrive/*', (call) => showRedrive(exchangeOf(call), call.names[0])),
+  route('DELETE', '/api/v1/dlq/redrive/*', (call) => cancelRedrive(exchangeOf(call), call.names[0])),
+  route('GET', '/api/v1/due', (call) => listDue(exchangeOf(call), call.query)),
+  ...['/api/v1/due/*', '/api/v1/due/*/*', '/api/v1/due/queues/*/partitions/*/*'].flatMap((path) => [
+    route('POST', path, moveDue),
+    route('DELETE', path, cancelDue),
+  ]),
   route('GET', '/health', (call) => answerHealth(exchangeOf(call))),
   route('GET', '/metrics', (call) => answerMetrics(exchangeOf(call))),
   route('GET', '/metrics/prometheus', (call) => answerPrometheus(exchangeOf(call))),
@@ -178,7 +299,7 @@ function refuseEncoding(call: Call): void {
 }
 
 function refuseMethod(call: Call, candidates: readonly Route[]): void {
-  const allowed = candidates.map((each) => each.method).join(', ');
+  const allowed = [...new Set(candidates.map((each) => each.method))].join(', ');
   call.response.setHeader('Allow', allowed);
   exchangeOf(call).fail('method_not_allowed', `${call.request.method} is not a method of this path; ${allowed} is`);
 }
@@ -217,7 +338,8 @@ export function dispatch(services: Services, request: BrokerRequest, response: S
   const found = candidates.find((each) => each.method === method);
   if (found?.run === pop) services.counters.popRequests++;
   else services.counters.otherRequests++;
-  const names = candidates.length === 0 ? [] : decodeNames(candidates[0].segments, segments);
+  const shape = found ?? candidates[0];
+  const names = shape === undefined ? [] : decodeNames(shape.segments, segments);
   const query = question < 0 ? '' : target.slice(question + 1);
   const call: Call = { services, request, response, names: names ?? [], query };
   if (names === undefined) refuseEncoding(call);

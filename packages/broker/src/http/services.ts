@@ -44,6 +44,8 @@ export class Services {
   /** Answers by status. */
   readonly answers = new Map<number, number>();
   openConnections = 0;
+  /** Lists, walks and searches that the engine works on. */
+  readsRunning = 0;
   /** From now on every answer ends its connection. */
   closing = false;
 

@@ -18,7 +18,7 @@ import type { Disk, EntryDraft, Log, LogAddress, ResidentBytes, Scheduler } from
 import { ColdReads } from '../storage/cold-reads.ts';
 import type { EntryVisitor } from '../storage/entry-scanner.ts';
 import type { Checksum } from '../storage/log-checksum.ts';
-import { LogDamage } from '../storage/log-damage.ts';
+import { LogDamage, type LogGap } from '../storage/log-damage.ts';
 import {
   closedRecordBytes,
   type EntryFacts,
@@ -30,7 +30,13 @@ import {
 import { type LogOptions, logOptions } from '../storage/log-options.ts';
 import { readLog } from '../storage/log-reader.ts';
 import { type LogRecovery, type RecoveredLog, recoverLog } from '../storage/log-recovery.ts';
-import { type SegmentRange, segmentFolder, segmentHeader, writeSegmentHeader } from '../storage/segment-format.ts';
+import {
+  type SegmentRange,
+  segmentFolder,
+  segmentHeader,
+  segmentPath,
+  writeSegmentHeader,
+} from '../storage/segment-format.ts';
 import { SegmentWriter } from '../storage/segment-writer.ts';
 import { TailMemory } from '../storage/tail-memory.ts';
 
@@ -140,11 +146,12 @@ export class SoloLog implements Log {
     this.draft = this.#memory;
     this.#cold = new ColdReads(parts.disk, options);
     this.#writer = new SegmentWriter(parts.disk, options);
-    this.#segments = segments.map((segment, i) => ({
-      base: segment.base,
-      end: segments[i + 1]?.base ?? facts.tail,
+    this.#segments = segments.map(({ base, fileBytes, firstSequence }, i) => ({
+      base,
+      // Behind a file that does not reach the next one, something was reclaimed.
+      end: i + 1 < segments.length ? Math.min(base + fileBytes, segments[i + 1].base) : facts.tail,
       sealed: i + 1 < segments.length,
-      firstSequence: segment.firstSequence,
+      firstSequence,
     }));
     this.#writing = Math.max(0, segments.length - 1);
     this.#sequence = facts.lastSequence;
@@ -223,6 +230,19 @@ export class SoloLog implements Log {
     this.#countTurns();
   }
 
+  segmentEnd(address: LogAddress): LogAddress | undefined {
+    const segment = this.#segmentAt(address);
+    return segment === undefined || address >= segment.end ? undefined : segment.end;
+  }
+
+  async readInto(address: LogAddress, target: Uint8Array): Promise<void> {
+    const segment = this.#segmentAt(address);
+    if (segment === undefined || address + target.length > segment.end) {
+      throw new LogDamage(segmentFolder, address, `the log does not hold ${target.length} bytes there`);
+    }
+    await this.#cold.readInto(segment, address, target);
+  }
+
   /**
    * Shows the durable entries from an address on (an entry's, or a segment's base; `tail` shows none), the marks of clean
    * ends included. Every entry is checked. Rejects with LogDamage when one cannot be read, and with what `visit` throws.
@@ -236,6 +256,29 @@ export class SoloLog implements Log {
   /** All segments, in order of address. */
   segments(): SegmentRange[] {
     return this.#segments.map((segment) => ({ ...segment }));
+  }
+
+  /** Sealed segments before a part that was reclaimed end where that begins; a file may have zeros behind its end. */
+  noteReclaimed(reclaimedBefore: (address: LogAddress) => LogGap | undefined): void {
+    for (let i = 0; i + 1 < this.#segments.length; i++) {
+      const segment = this.#segments[i];
+      const range = reclaimedBefore(segment.end);
+      if (range !== undefined && range.base > segment.base) segment.end = range.base;
+    }
+  }
+
+  /**
+   * Removes the file of a sealed segment, which nobody may need any more. Reads of it that still run, and all that come
+   * later, reject.
+   */
+  async removeSegment(base: LogAddress): Promise<void> {
+    const index = this.#segments.findIndex((segment) => segment.base === base);
+    if (index < 0 || index >= this.#writing) throw new Error(`there is no sealed segment at ${base}`);
+    const [segment] = this.#segments.splice(index, 1);
+    this.#writing--;
+    await this.#cold.forget(segment);
+    await this.#disk.remove(segmentPath(base));
+    await this.#disk.syncFolder(segmentFolder);
   }
 
   stats(): SoloLogStats {

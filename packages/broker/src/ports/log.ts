@@ -69,6 +69,14 @@ export interface Log {
   resident(address: LogAddress, length: number): ResidentBytes | undefined;
   /** Brings bytes into memory, where they stay at least until the next `soon` turn after it resolves. Checks nothing. */
   load(address: LogAddress, length: number): Promise<void>;
+  /** Address behind the last durable byte of the segment that holds `address`; undefined = no segment does. */
+  segmentEnd(address: LogAddress): LogAddress | undefined;
+  /**
+   * Fills `target` with the durable bytes at `address`, all of one segment, straight from its file: for reads of much
+   * that nobody will ask for again soon. Keeps and checks nothing. Rejects with what the disk reports, or when the file
+   * is too short.
+   */
+  readInto(address: LogAddress, target: Uint8Array): Promise<void>;
   /** Waits until all that was sealed is durable, marks the log as cleanly closed, closes the files. */
   close(): Promise<void>;
 }

@@ -7,15 +7,21 @@ export interface BlockLocation {
   length: number;
   firstOffset: number;
   stampUs: number;
+  /** Records in the block. */
+  count: number;
 }
 
 export interface FoundId {
   offset: number;
   stampUs: number;
+  /** Number of the record in its block. */
+  index: number;
 }
 
 /**
  * Finds blocks by (lane, offset) and records by the fingerprint of their transactionId.
+ *
+ * A block can be stored more than once: reclaiming copies it nearer to the tail before its segment goes. Any copy will do.
  *
  * Blocks and ids of segments that are still written, or sealed a moment ago, are indexed in memory; of older ones in a
  * sidecar file per segment with small filters in memory. `lane` is the small integer by which the core keeps a
@@ -24,6 +30,8 @@ export interface FoundId {
 export interface RecordIndex {
   /** Called for each block record, live and at recovery. `bytes` is read now and not kept. */
   addBlock(lane: number, bytes: Uint8Array, view: DataView, at: number, address: LogAddress): void;
+  /** The same for a copy of a block that was added before. Its ids are not added again. */
+  addRelocated(bytes: Uint8Array, view: DataView, at: number, address: LogAddress): void;
   /** The partition is gone; its lane number may be given to another. */
   forgetLane(lane: number): void;
 

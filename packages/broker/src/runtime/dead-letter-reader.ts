@@ -7,6 +7,22 @@ import type { StoreAccess } from './store-access.ts';
 import { utf8Text } from './text.ts';
 import type { DeadLetterView } from './views.ts';
 
+/** A page of the rows that are asked for, newest first, and how many there are. */
+export function findDeadLetters(
+  state: BrokerState,
+  filter: {
+    readonly queue: string | null;
+    readonly group: string | null;
+    readonly limit: number;
+    readonly offset: number;
+  },
+): { rows: DeadLetterRecord[]; total: number } {
+  const queue = filter.queue === null ? null : state.queues.get(filter.queue);
+  if (queue === undefined) return { rows: [], total: 0 };
+  const selection = { queueNumber: queue?.number ?? null, group: filter.group };
+  return state.deadLetters.page(selection, filter.offset, filter.limit);
+}
+
 /** Rows of queues that were deleted meanwhile are left out; reading ends when the page is full of payload bytes. */
 export async function readDeadLetters(
   state: BrokerState,
@@ -22,8 +38,13 @@ export async function readDeadLetters(
     const queue = state.queueByNumber.get(row.queueNumber);
     if (lane < 0 || queue === undefined) continue;
     // Both are read before waiting: the queue can be deleted meanwhile.
-    const partition = utf8Text(state.partitions.nameBytes(lane));
-    const block = await access.readBlock(lane, row.pid, row.offset);
+    const partition = row.partition ?? state.partitions.nameText(lane);
+    const block = await access.readBlock(lane, row.pid, row.offset).catch((error: unknown) => {
+      // With its queue, the block may have gone while it was looked for.
+      if (state.laneOf(row.pid) === lane) throw error;
+      return null;
+    });
+    if (block === null) continue;
     views.push(viewOf(state, cipher, row, queue.name, partition, block));
     bytes += block.payloadEnd - block.payloadStart;
   }

@@ -8,23 +8,38 @@ import {
   writeBlock,
   writeCursor,
   writeDeadLetter,
+  writeDeadLetterRemoved,
+  writeDueChanged,
   writeGenesis,
+  writeLogStart,
   writePartition,
+  writePartitionPaused,
+  writePartitionsDeleted,
   writeQueue,
   writeQueueDeleted,
+  writeRelocatedBlock,
+  writeSegmentReclaimed,
   writeSubscription,
+  writeSubscriptionDeleted,
+  writeTrace,
 } from '../codec/mod.ts';
 import type {
   BrokerState,
   CursorRecord,
   DeadLetterRecord,
+  DeadLetterRemovedRecord,
   EdgeJournal,
   GenesisRecord,
   Journal,
+  LogRange,
+  LogStartRecord,
+  PartitionPausedRecord,
   PushItems,
   QueueDeletedRecord,
   QueueRecord,
+  SubscriptionDeletedRecord,
   SubscriptionRecord,
+  TraceRecord,
 } from '../core/mod.ts';
 import type { EntryDraft } from '../ports/mod.ts';
 import { DraftEdgeJournal } from './edge-journal.ts';
@@ -129,6 +144,60 @@ export class DraftJournal implements Journal {
   deadLetter(record: DeadLetterRecord): void {
     const address = this.#begin();
     writeDeadLetter(this.#draft, record);
+    this.#apply(address);
+  }
+
+  subscriptionDeleted(record: SubscriptionDeletedRecord): void {
+    const address = this.#begin();
+    writeSubscriptionDeleted(this.#draft, record);
+    this.#apply(address);
+  }
+
+  partitionPaused(record: PartitionPausedRecord): void {
+    const address = this.#begin();
+    writePartitionPaused(this.#draft, record);
+    this.#apply(address);
+  }
+
+  logStart(record: LogStartRecord): void {
+    const address = this.#begin();
+    writeLogStart(this.#draft, record);
+    this.#apply(address);
+  }
+
+  partitionsDeleted(queueNumber: number, pids: readonly number[]): void {
+    const address = this.#begin();
+    writePartitionsDeleted(this.#draft, queueNumber, pids);
+    this.#apply(address);
+  }
+
+  relocatedBlock(fromAddress: number, bytes: Uint8Array, at: number, length: number): void {
+    const address = this.#begin();
+    writeRelocatedBlock(this.#draft, fromAddress, bytes, at, length);
+    this.#apply(address);
+  }
+
+  segmentReclaimed(range: LogRange): void {
+    const address = this.#begin();
+    writeSegmentReclaimed(this.#draft, range);
+    this.#apply(address);
+  }
+
+  trace(record: TraceRecord): void {
+    const address = this.#begin();
+    writeTrace(this.#draft, record);
+    this.#apply(address);
+  }
+
+  deadLetterRemoved(record: DeadLetterRemovedRecord): void {
+    const address = this.#begin();
+    writeDeadLetterRemoved(this.#draft, record);
+    this.#apply(address);
+  }
+
+  dueChanged(pid: number, offset: number, dueUs: number): void {
+    const address = this.#begin();
+    writeDueChanged(this.#draft, pid, offset, dueUs);
     this.#apply(address);
   }
 }

@@ -32,5 +32,5 @@ export function encryptItems(
     at += payload.bytes.length;
     slices[payload.item * pushSlice.stride + pushSlice.payloadEnd] = at;
   }
-  return { bytes, count: items.count, slices, hashes: items.hashes };
+  return { bytes, count: items.count, slices, hashes: items.hashes, due: items.due ?? null };
 }

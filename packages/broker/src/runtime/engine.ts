@@ -17,8 +17,13 @@ import type {
   PushOutcome,
   Refusal,
 } from '../core/mod.ts';
+import type { Views } from './browse-views.ts';
+import type { DeadLetterChanges } from './dead-letter-changes.ts';
+import type { DueEngine } from './due-engine.ts';
 import type { EdgeQueues } from './edge-queues.ts';
-import type { DeadLetterPage, QueueDetail, QueueSummary } from './views.ts';
+import type { GroupEngine } from './group-engine.ts';
+import type { OffsetReader } from './read-requests.ts';
+import type { ConfiguredQueue, DeadLetterPage, PartitionPage, QueueDetail } from './views.ts';
 
 export interface Reply<Outcome> {
   encode(outcome: Outcome): void;
@@ -77,10 +82,11 @@ export interface Engine {
   ack(group: string, items: AckItems, reply: Reply<AckOutcome>): void;
   /** `leaseStamp` as `parseId` gives it for the id; −1 when the text is no id of this broker. */
   extendLease(leaseStamp: number, seconds: number, reply: Reply<ExtendOutcome>): void;
-  configureQueue(request: ConfigureRequest, reply: Reply<QueueDetail>): void;
+  configureQueue(request: ConfigureRequest, reply: Reply<ConfiguredQueue>): void;
   deleteQueue(queue: string, reply: Reply<DeleteQueueOutcome>): void;
-  listQueues(reply: Reply<readonly QueueSummary[]>): void;
-  queueDetail(queue: string, reply: Reply<QueueDetail | null>): void;
+  queueDetail(queue: string, reply: Reply<QueueDetail | null>, page?: PartitionPage): void;
+  /** What consoles and operators look at, and traces. */
+  readonly views: Views;
   /** Newest failure first. */
   deadLetters(
     filter: { queue: string | null; group: string | null; limit: number; offset: number },
@@ -88,6 +94,13 @@ export interface Engine {
   ): void;
   /** queue/v1. */
   readonly edgeQueues: EdgeQueues;
+  readonly groups: GroupEngine;
+  /** Messages that wait for their time. */
+  readonly due: DueEngine;
+  /** Reads by offset. */
+  readonly reads: OffsetReader;
+  /** Replay, delete, purge and redrive of dead letters. */
+  readonly deadLetterChanges: DeadLetterChanges;
   health(): HealthReport;
   metrics(): Readonly<Record<string, number>>;
 }

@@ -102,7 +102,10 @@ export class PopOperation extends Waiter implements Operation {
   decide(): 'done' | 'later' | 'parked' {
     const wasWoken = this.#woken;
     this.#woken = false;
-    if (wasWoken && (this.#cancelled || this.#closing)) this.#host.waiters.passOn(this);
+    if (wasWoken && (this.#cancelled || this.#closing)) {
+      this.#host.waiters.passOn(this);
+      this.#host.waiters.wakeForRoom(this.queueName, this.group);
+    }
     if (this.#cancelled) {
       this.#finish();
       return 'parked';
@@ -119,6 +122,8 @@ export class PopOperation extends Waiter implements Operation {
       this.#phase = 'answered';
       return 'done';
     }
+    // Room that this pop leaves is the next one's.
+    if (!decision.isLimited) this.#host.waiters.wakeForRoom(this.queueName, this.group);
     const claimed = decision.outcome.runs.length > 0;
     if (decision.missing.length > 0) this.#host.loadRows(decision.missing, claimed ? null : this);
     if (claimed) return this.#answer(decision);
@@ -138,7 +143,8 @@ export class PopOperation extends Waiter implements Operation {
     }
     this.#phase = 'parked';
     this.facts.blocks.clear();
-    this.#host.waiters.park(this);
+    if (decision.isLimited) this.#host.waiters.parkForRoom(this);
+    else this.#host.waiters.park(this);
     return 'parked';
   }
 

@@ -1,4 +1,4 @@
-/** Builds the answers of the read routes from the state. */
+/** Builds the answers about queues from the state. Everything that can be long is a walk, see walk.ts. */
 import {
   type BrokerState,
   defaultGroup,
@@ -9,11 +9,28 @@ import {
   type Schedule,
   type Subscription,
 } from '../core/mod.ts';
-import { utf8Text } from './text.ts';
-import type { MessageCounts, PartitionDetail, QueueDetail, QueueSummary } from './views.ts';
+import { standingOf } from './group-standing.ts';
+import type {
+  LabelTotals,
+  MessageCounts,
+  OverviewView,
+  PartitionDetail,
+  PartitionPage,
+  QueueDepth,
+  QueueDetail,
+  QueueList,
+  QueuePage,
+  QueueSizes,
+  QueueSummary,
+} from './views.ts';
+import { type Walk, walkStepRows } from './walk.ts';
 
-/** Partitions that one detail answer lists. */
-export const partitionsListedMax = 1000;
+/** What a view looks at. */
+export interface Sight {
+  readonly state: BrokerState;
+  readonly schedule: Schedule;
+  readonly segmentCount: number;
+}
 
 /** Ids of queues and partitions as text: their numbers, masked like message ids. */
 export function queueId(state: BrokerState, queue: Queue): string {
@@ -25,7 +42,7 @@ export function partitionId(state: BrokerState, lane: number): string {
 }
 
 /** The group by which a queue's pending messages are counted: the worst named one, else queue mode. */
-function countedSubscription(queue: Queue): Subscription | undefined {
+export function countedSubscription(queue: Queue): Subscription | undefined {
   let worst: Subscription | undefined;
   for (const subscription of queue.subscriptions) {
     if (subscription.group === defaultGroup) continue;
@@ -34,17 +51,30 @@ function countedSubscription(queue: Queue): Subscription | undefined {
   return worst ?? queue.subscription(defaultGroup);
 }
 
-/** Records under live leases, by subscription number. */
-export function leasedRecords(state: BrokerState, schedule: Schedule): Map<number, number> {
+/**
+ * Records under live leases, by subscription number. The deadlines are walked by place: with more leases than one turn
+ * looks at, those that come and go meanwhile may be missed.
+ */
+export function* leasedRecords({ state, schedule }: Sight): Generator<number, Map<number, number>, undefined> {
   const leased = new Map<number, number>();
   const { cursors } = state;
-  schedule.deadlines.forEach((row) => {
-    if (!cursors.hasLiveLease(row, schedule.nowUs)) return;
-    const count = cursors.leaseEnd[cursors.claim[row]] - cursors.committed[row];
+  const { deadlines } = schedule;
+  for (let place = 0; place < deadlines.count; place++) {
+    if (place % walkStepRows === walkStepRows - 1) yield walkStepRows;
+    const row = deadlines.rowAt(place);
+    if (row < 0 || !cursors.hasLiveLease(row, schedule.nowUs)) continue;
+    const count = leasedIn(state, row);
     const subscription = cursors.subscription[row];
     leased.set(subscription, (leased.get(subscription) ?? 0) + count);
-  });
+  }
   return leased;
+}
+
+/** Records under the lease of a row that are still there. */
+function leasedIn(state: BrokerState, row: number): number {
+  const { cursors, partitions } = state;
+  const before = Math.max(cursors.committed[row], partitions.logStart[cursors.lane[row]] - 1);
+  return Math.max(0, cursors.leaseEnd[cursors.claim[row]] - before);
 }
 
 function countsOf(total: number, unsettled: number, processing: number, deadLetter: number): MessageCounts {
@@ -57,49 +87,94 @@ function countsOf(total: number, unsettled: number, processing: number, deadLett
   };
 }
 
-export function summarize(
-  state: BrokerState,
-  queue: Queue,
-  leased: ReadonlyMap<number, number>,
-  segmentCount: number,
-): QueueSummary {
+function countQueue(queue: Queue, leased: ReadonlyMap<number, number>): MessageCounts {
   const counted = countedSubscription(queue);
   const unsettled = counted === undefined ? queue.retainedRecords : counted.pending();
   const processing = counted === undefined ? 0 : (leased.get(counted.number) ?? 0);
+  return countsOf(queue.retainedRecords, unsettled, processing, queue.deadLetterCount);
+}
+
+export function summarize(sight: Sight, queue: Queue, leased: ReadonlyMap<number, number>): QueueSummary {
   return {
-    id: queueId(state, queue),
+    id: queueId(sight.state, queue),
     name: queue.name,
     namespace: queue.namespace,
     task: queue.task,
     createdAtUs: queue.createdAtUs,
     partitionCount: queue.laneCount,
-    segmentCount,
-    messages: countsOf(queue.retainedRecords, unsettled, processing, queue.deadLetterCount),
+    segmentCount: sight.segmentCount,
+    messages: countQueue(queue, leased),
     retainedBytes: queue.retainedBytes,
     options: queue.options,
+    pausedAtUs: queue.pausedAtUs,
   };
 }
 
-export function describeQueue(state: BrokerState, schedule: Schedule, queue: Queue, segmentCount: number): QueueDetail {
-  const partitions: PartitionDetail[] = [];
-  const deadByPid = new Map<number, number>();
-  if (queue.deadLetterCount > 0) {
-    for (const row of state.deadLetters.all()) {
-      if (row.queueNumber === queue.number) deadByPid.set(row.pid, (deadByPid.get(row.pid) ?? 0) + 1);
-    }
+/** A summary costs as much as so many rows of a walk. */
+const summaryRows = 20;
+
+/** Hands each queue of the page to `row`, newest first. */
+export function* listQueues(
+  sight: Sight,
+  page: QueuePage,
+  row: (queue: QueueSummary) => void,
+): Generator<number, QueueList, undefined> {
+  const { state } = sight;
+  const leased = page.counted ? yield* leasedRecords(sight) : new Map<number, number>();
+  const numbers = [...state.queueByNumber.keys()].reverse();
+  yield walkStepRows;
+  let shown = 0;
+  for (const [place, number] of numbers.entries()) {
+    const queue = state.queueByNumber.get(number);
+    if (queue === undefined || place < page.offset) continue;
+    if (shown === page.limit) return { total: numbers.length, isWhole: false };
+    row(summarize(sight, queue, leased));
+    shown++;
+    yield summaryRows;
   }
-  for (let i = 0; i < Math.min(queue.laneCount, partitionsListedMax); i++) {
-    partitions.push(describePartition(state, schedule, queue.lanes[i], deadByPid));
-  }
-  return { ...summarize(state, queue, leasedRecords(state, schedule), segmentCount), partitions };
+  return { total: numbers.length, isWhole: true };
 }
 
-function describePartition(
+/** Shows each lane behind `after` to `visit`, until that says false. */
+export function* walkLanes(
   state: BrokerState,
-  schedule: Schedule,
-  lane: number,
-  deadByPid: ReadonlyMap<number, number>,
-): PartitionDetail {
+  queue: Queue,
+  after: number,
+  visit: (lane: number) => boolean,
+): Generator<number, undefined, undefined> {
+  let at = after;
+  // A queue that is deleted meanwhile has no lanes any more that mean anything.
+  while (state.queueByNumber.get(queue.number) === queue) {
+    const first = state.laneIndexAfter(queue, at);
+    const end = Math.min(queue.laneCount, first + walkStepRows);
+    if (first >= end) return;
+    for (let i = first; i < end; i++) if (!visit(queue.lanes[i])) return;
+    at = state.partitions.pid[queue.lanes[end - 1]];
+    yield end - first;
+  }
+}
+
+/** A partition in a detail costs as much as so many rows of a walk. */
+const detailRows = 5;
+
+export function* describeQueue(sight: Sight, queue: Queue, page: PartitionPage): Walk<QueueDetail> {
+  const { state, schedule } = sight;
+  const leased = yield* leasedRecords(sight);
+  const partitions: PartitionDetail[] = [];
+  let next: number | null = null;
+  yield* walkLanes(state, queue, page.after, (lane) => {
+    if (partitions.length === page.limit) {
+      next = partitions[page.limit - 1].pid;
+      return false;
+    }
+    partitions.push(describePartition(state, schedule, lane));
+    return true;
+  });
+  yield partitions.length * detailRows;
+  return { ...summarize(sight, queue, leased), partitions, partitionsNext: next };
+}
+
+function describePartition(state: BrokerState, schedule: Schedule, lane: number): PartitionDetail {
   const { partitions, cursors } = state;
   const total = partitions.nextOffset[lane] - partitions.logStart[lane];
   // The group that is furthest behind counts; queue mode only when there is no named one.
@@ -107,7 +182,10 @@ function describePartition(
   let worstCommitted = Number.POSITIVE_INFINITY;
   let worstIsNamed = false;
   for (let row = partitions.firstCursor[lane]; row >= 0; row = cursors.nextOfLane[row]) {
-    const isNamed = state.subscriptions.get(cursors.subscription[row])?.group !== defaultGroup;
+    const subscription = state.subscriptionOf(row);
+    // The rows of a deleted group stay for a while.
+    if (subscription === undefined) continue;
+    const isNamed = subscription.group !== defaultGroup;
     if (worst >= 0 && worstIsNamed && !isNamed) continue;
     if (worst < 0 || (isNamed && !worstIsNamed) || cursors.committed[row] < worstCommitted) {
       worst = row;
@@ -118,18 +196,136 @@ function describePartition(
   const committed = Math.max(worst < 0 ? -1 : worstCommitted, partitions.logStart[lane] - 1);
   const unsettled = partitions.nextOffset[lane] - 1 - committed;
   const isLeased = worst >= 0 && cursors.hasLiveLease(worst, schedule.nowUs);
-  const processing = isLeased ? cursors.leaseEnd[cursors.claim[worst]] - cursors.committed[worst] : 0;
+  const processing = isLeased ? leasedIn(state, worst) : 0;
   return {
     id: partitionId(state, lane),
     pid: partitions.pid[lane],
-    name: utf8Text(partitions.nameBytes(lane)),
+    name: partitions.nameText(lane),
     createdAtUs: partitions.createdAtUs[lane],
-    // A partition comes into being with its first append, and nothing is removed from its start yet.
-    firstWriteAtUs: total > 0 ? partitions.createdAtUs[lane] : 0,
+    firstWriteAtUs: partitions.oldestStampUs(lane),
     lastWriteAtUs: partitions.lastStampUs[lane],
-    counts: countsOf(total, unsettled, processing, deadByPid.get(partitions.pid[lane]) ?? 0),
+    counts: countsOf(total, unsettled, processing, state.deadLetters.countOfPid(partitions.pid[lane])),
     totalConsumed: worst < 0 ? 0 : cursors.totalConsumed[worst],
     batchesConsumed: worst < 0 ? 0 : cursors.batchesConsumed[worst],
     retainedBytes: partitions.retainedBytes[lane],
+    pausedAtUs: state.pausedPartitions.get(partitions.pid[lane]) ?? 0,
   };
+}
+
+/** How much of a queue one group has before it. `partitions` lists those with anything, behind `page.after`. */
+export function* measureDepth(
+  sight: Sight,
+  stampOf: (lane: number, offset: number) => number,
+  queue: Queue,
+  group: string,
+  page: PartitionPage,
+): Walk<QueueDepth> {
+  const { state, schedule } = sight;
+  const depth: Mutable<QueueDepth> = {
+    queue: queue.name,
+    group,
+    pending: 0,
+    processing: 0,
+    ready: 0,
+    partitionsPending: 0,
+    partitionsReady: 0,
+    conflation: queue.subscription(group)?.conflation ?? false,
+    partitions: [],
+    partitionsNext: null,
+  };
+  const rows: QueueDepth['partitions'][number][] = [];
+  const { pid: pids } = state.partitions;
+  let lastShown = 0;
+  yield* walkLanes(state, queue, 0, (lane) => {
+    const standing = standingOf(state, schedule.nowUs, stampOf, queue, queue.subscription(group), lane);
+    if (standing.pending === 0 && standing.processing === 0) return true;
+    const ready = standing.readyAtUs <= schedule.nowUs && standing.processing === 0 ? standing.pending : 0;
+    depth.pending += standing.pending;
+    depth.processing += standing.processing;
+    depth.ready += ready;
+    if (standing.pending > 0) depth.partitionsPending++;
+    if (ready > 0) depth.partitionsReady++;
+    if (pids[lane] <= page.after) return true;
+    if (rows.length === page.limit) {
+      depth.partitionsNext = lastShown;
+      return true;
+    }
+    lastShown = pids[lane];
+    rows.push({
+      partition: state.partitions.nameText(lane),
+      pid: lastShown,
+      pending: standing.pending,
+      processing: standing.processing,
+      ready,
+    });
+    return true;
+  });
+  return { ...depth, partitions: rows };
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+export function* measureSizes(state: BrokerState, queue: Queue, page: PartitionPage): Walk<QueueSizes> {
+  const partitions: { name: string; bytes: number }[] = [];
+  let last = 0;
+  let next: number | null = null;
+  yield* walkLanes(state, queue, page.after, (lane) => {
+    if (partitions.length === page.limit) {
+      next = last;
+      return false;
+    }
+    last = state.partitions.pid[lane];
+    partitions.push({
+      name: state.partitions.nameText(lane),
+      bytes: state.partitions.retainedBytes[lane],
+    });
+    return true;
+  });
+  return { queue: queue.name, retainedBytes: queue.retainedBytes, partitions, partitionsNext: next };
+}
+
+/** Sums over all queues, and by label. */
+export function* overview(sight: Sight): Walk<OverviewView> {
+  const { state } = sight;
+  const leased = yield* leasedRecords(sight);
+  const namespaces = new Map<string, LabelTotals>();
+  const tasks = new Map<string, LabelTotals>();
+  const sum: MessageCounts = { total: 0, pending: 0, processing: 0, completed: 0, deadLetter: 0 };
+  const lags = new Float64Array(state.queues.size);
+  let looked = 0;
+  for (const queue of state.queues.values()) {
+    const counts = countQueue(queue, leased);
+    for (const name of Object.keys(sum) as (keyof MessageCounts)[]) sum[name] += counts[name];
+    if (looked < lags.length) lags[looked] = counts.pending;
+    addLabel(namespaces, queue.namespace, queue, counts);
+    addLabel(tasks, queue.task, queue, counts);
+    if (++looked % walkStepRows === 0) yield walkStepRows * 2;
+  }
+  lags.sort();
+  return {
+    queues: state.queues.size,
+    partitions: state.partitions.count,
+    namespaces: [...namespaces.values()],
+    tasks: [...tasks.values()],
+    messages: sum,
+    offsetLag: {
+      avg: lags.length === 0 ? 0 : Math.round(lags.reduce((total, lag) => total + lag, 0) / lags.length),
+      median: lags[lags.length >>> 1] ?? 0,
+      min: lags[0] ?? 0,
+      max: lags[lags.length - 1] ?? 0,
+    },
+    nowUs: sight.schedule.nowUs,
+  };
+}
+
+function addLabel(into: Map<string, LabelTotals>, label: string, queue: Queue, counts: MessageCounts): void {
+  let totals = into.get(label);
+  if (totals === undefined) {
+    totals = { label, queues: 0, partitions: 0, total: 0, pending: 0 };
+    into.set(label, totals);
+  }
+  totals.queues++;
+  totals.partitions += queue.laneCount;
+  totals.total += counts.total;
+  totals.pending += counts.pending;
 }

@@ -33,26 +33,36 @@ import {
   Schedule,
 } from '../core/mod.ts';
 import type { Clock, PayloadCipher, Scheduler } from '../ports/mod.ts';
-import { readDeadLetters } from './dead-letter-reader.ts';
+import { DeadLetterChanges } from './dead-letter-changes.ts';
+import { findDeadLetters, readDeadLetters } from './dead-letter-reader.ts';
 import { DraftJournal } from './draft-journal.ts';
+import { DueOperations } from './due-operations.ts';
 import { EdgeQueues } from './edge-queues.ts';
 import { encryptItems } from './encrypt-items.ts';
 import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopRequest, Reply } from './engine.ts';
+import type { GroupHost } from './group-host.ts';
+import { GroupOperations } from './group-operations.ts';
+import { Housekeeping, type HousekeepingOptions, housekeepingDefaults } from './housekeeping.ts';
+import { MinuteSamples } from './minute-samples.ts';
+import { OffsetReads, type OffsetReadsHost } from './offset-reads.ts';
 import { isRefusal, type Operation, refusals, SimpleOperation } from './operations.ts';
 import type { PopHost } from './pop-host.ts';
 import { HandBackOperation, PopOperation } from './pop-operation.ts';
-import { describeQueue, leasedRecords, summarize } from './queue-views.ts';
+import { queueId } from './queue-views.ts';
+import type { DeadLetterHost } from './replay.ts';
+import { ShardViews } from './shard-views.ts';
 import { SnapshotKeeper } from './snapshot-keeper.ts';
 import type { Store } from './store.ts';
-import { FetchedFacts, StoreAccess, StoreDamage } from './store-access.ts';
+import { FetchedFacts, type Need, StoreAccess, StoreDamage } from './store-access.ts';
 import { utf8Length } from './text.ts';
-import type { DeadLetterPage, QueueDetail, QueueSummary } from './views.ts';
+import type { ConfiguredQueue, DeadLetterPage, PartitionPage, QueueDetail } from './views.ts';
 import { Waiters } from './waiters.ts';
 
 export interface ShardOptions {
   /** Log bytes after which a snapshot is taken; more when the last snapshot was larger. */
   readonly snapshotLogBytes: number;
   readonly parkedPopsMax: number;
+  readonly housekeeping?: Partial<HousekeepingOptions>;
 }
 
 export interface ShardHost {
@@ -79,6 +89,8 @@ const turnLimits = {
   unsyncedEntries: 256,
 } as const;
 
+const diskFullDetail = 'the disk is full: pushes are refused until there is room again';
+
 const reopenDelayMs = 1000;
 
 type Phase = 'serving' | 'reloading' | 'stopping' | 'stopped';
@@ -101,8 +113,10 @@ interface Counters {
   damagedReads: number;
 }
 
-export class Shard implements Engine, PopHost {
+export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadLetterHost {
   readonly scheduler: Scheduler;
+  readonly groups = new GroupOperations(this);
+  readonly due = new DueOperations(this);
   readonly #host: ShardHost;
   readonly #options: ShardOptions;
   readonly #pushDecider = new PushDecider();
@@ -111,6 +125,7 @@ export class Shard implements Engine, PopHost {
   #journal!: DraftJournal;
   #schedule!: Schedule;
   waiters!: Waiters;
+  readonly reads: OffsetReads;
   #context!: MutableContext;
   #phase: Phase = 'serving';
   #detail = '';
@@ -132,6 +147,7 @@ export class Shard implements Engine, PopHost {
   #cancelDeadline: (() => void) | null = null;
   #deadlineArmedUs = Number.POSITIVE_INFINITY;
   #snapshots!: SnapshotKeeper;
+  #housekeeping!: Housekeeping;
   readonly #counters: Counters = {
     turns: 0,
     entries: 0,
@@ -154,13 +170,34 @@ export class Shard implements Engine, PopHost {
     isDiskFull: () => this.#host.isDiskFull(),
     log: (level, text) => this.#host.log(level, text),
   });
+  readonly #samples = new MinuteSamples();
+  readonly views: ShardViews;
+  readonly deadLetterChanges: DeadLetterChanges;
 
   constructor(store: Store, host: ShardHost, options: ShardOptions) {
     this.#host = host;
     this.#options = options;
     this.scheduler = host.scheduler;
+    this.reads = new OffsetReads(this);
     this.#store = store;
+    this.views = new ShardViews({
+      cipher: host.cipher,
+      store: () => this.#store,
+      access: () => this.#access,
+      context: () => this.#context,
+      turn: () => this.#counters.turns,
+      counted: () => this.#counters,
+      samples: this.#samples,
+      scheduler: host.scheduler,
+      isDiskFull: () => host.isDiskFull(),
+      submit: (operation) => this.submit(operation),
+      readFailed: (what, error) => {
+        if (error instanceof StoreDamage) this.noteDamage(error);
+        else host.log('error', `${what} could not be read: ${error.message}`);
+      },
+    });
     this.#attach(store);
+    this.deadLetterChanges = new DeadLetterChanges(this);
   }
 
   /** Builds everything that is derived from a freshly opened store. */
@@ -168,9 +205,12 @@ export class Shard implements Engine, PopHost {
     this.#store = store;
     const { state, log } = store;
     this.waiters = new Waiters(state);
+    this.waiters.appends = this.reads;
+    this.reads.attach(store);
     this.#access = new StoreAccess(log, store.index, store.hasher);
     this.#journal = new DraftJournal(log.draft, state, store.hasher);
-    this.#schedule = new Schedule(state, this.#access, this.waiters);
+    const housekeeping = { ...housekeepingDefaults, ...this.#options.housekeeping };
+    this.#schedule = new Schedule(state, this.#access, this.waiters, housekeeping.cleanupUs);
     state.observer = this.#schedule;
     this.#context = {
       state,
@@ -187,7 +227,29 @@ export class Shard implements Engine, PopHost {
     log.onFailure = (error) => this.#fail(error);
     this.#noteEncrypted();
     this.#schedule.rebuild(this.#host.clock.nowUs());
+    this.#housekeeping = this.#keepHouse(store, housekeeping);
     this.#requestTurn();
+  }
+
+  #keepHouse(store: Store, options: HousekeepingOptions): Housekeeping {
+    return new Housekeeping(
+      {
+        context: this.#context,
+        schedule: this.#schedule,
+        scheduler: this.scheduler,
+        access: this.#access,
+        store,
+        submit: (operation) => this.submit(operation),
+        requestSnapshot: () => {
+          this.#snapshots.request();
+          this.#requestTurn();
+        },
+        isBusy: () => this.#queue.size > 0 || store.log.nextSequence - 1 - store.log.durableSequence > 1,
+        noteDamage: (error) => this.noteDamage(error),
+        log: (level, text) => this.#host.log(level, text),
+      },
+      options,
+    );
   }
 
   get identity(): BrokerIdentity {
@@ -198,8 +260,30 @@ export class Shard implements Engine, PopHost {
     return this.#context;
   }
 
+  get access(): StoreAccess {
+    return this.#access;
+  }
+
   get hasher(): Store['hasher'] {
     return this.#store.hasher;
+  }
+
+  // What reads by offset, and changes of dead letters, need
+
+  get cipher(): PayloadCipher | null {
+    return this.#host.cipher;
+  }
+
+  get encryptedQueues(): ReadonlySet<string> {
+    return this.#encryptedQueues;
+  }
+
+  nowUs(): number {
+    return this.#host.clock.nowUs();
+  }
+
+  isDiskFull(): boolean {
+    return this.#host.isDiskFull();
   }
 
   // Engine
@@ -212,13 +296,13 @@ export class Shard implements Engine, PopHost {
         if ('ok' in ready) return ready;
         hashPushItems(ready, this.#store.hasher);
         const outcome = this.#pushDecider.decide(this.#context, ready, this.#encryptedQueues);
-        if (outcome.ok === true) this.#countPushed(outcome);
+        if (outcome.ok === true) this.countPushed(outcome);
         return outcome;
       }, reply),
     );
   }
 
-  #countPushed(outcome: PushOutcome): void {
+  countPushed(outcome: PushOutcome): void {
     for (let item = 0; item < outcome.count; item++) {
       if (outcome.statuses[item] === itemStatus.queued) this.#counters.pushedRecords++;
       else if (outcome.statuses[item] === itemStatus.duplicate) this.#counters.duplicates++;
@@ -259,13 +343,14 @@ export class Shard implements Engine, PopHost {
     this.submit(new SimpleOperation(() => decideExtend(this.#context, leaseStamp, seconds), reply));
   }
 
-  configureQueue(request: ConfigureRequest, reply: Reply<QueueDetail>): void {
+  configureQueue(request: ConfigureRequest, reply: Reply<ConfiguredQueue>): void {
     this.submit(
       new SimpleOperation(() => {
         const queue = decideConfigure(this.#context, { ...request, queueBytes: utf8Length(request.queue) });
         if (isRefusal(queue)) return queue;
         this.#noteEncrypted();
-        return describeQueue(this.#store.state, this.#schedule, queue, this.#store.segmentCount());
+        const { name, namespace, task, options } = queue;
+        return { id: queueId(this.#store.state, queue), name, namespace, task, options };
       }, reply),
     );
   }
@@ -280,26 +365,8 @@ export class Shard implements Engine, PopHost {
     );
   }
 
-  listQueues(reply: Reply<readonly QueueSummary[]>): void {
-    this.submit(
-      new SimpleOperation(() => {
-        const { state } = this.#store;
-        const leased = leasedRecords(state, this.#schedule);
-        const segments = this.#store.segmentCount();
-        return [...state.queues.values()].reverse().map((queue) => summarize(state, queue, leased, segments));
-      }, reply),
-    );
-  }
-
-  queueDetail(queue: string, reply: Reply<QueueDetail | null>): void {
-    this.submit(
-      new SimpleOperation<QueueDetail | null>(() => {
-        const found = this.#store.state.queues.get(queue);
-        return found === undefined
-          ? null
-          : describeQueue(this.#store.state, this.#schedule, found, this.#store.segmentCount());
-      }, reply),
-    );
+  queueDetail(queue: string, reply: Reply<QueueDetail | null>, page: PartitionPage = firstPartitions): void {
+    this.views.queueDetail(queue, page, reply);
   }
 
   deadLetters(
@@ -310,7 +377,7 @@ export class Shard implements Engine, PopHost {
     const { state } = this.#store;
     let page: { rows: DeadLetterRecord[]; total: number } = { rows: [], total: 0 };
     this.submit(
-      new SimpleOperation(() => state.deadLetters.page(rowFilter(state, filter), filter.offset, filter.limit), {
+      new SimpleOperation(() => findDeadLetters(state, filter), {
         encode: (found) => {
           page = found;
         },
@@ -335,13 +402,34 @@ export class Shard implements Engine, PopHost {
     );
   }
 
+  // What reads by offset need
+
+  get turn(): number {
+    return this.#counters.turns;
+  }
+
+  readingBegan(operation: Operation): void {
+    this.#fetching.add(operation);
+  }
+
+  readingEnded(operation: Operation): boolean {
+    const wasThere = this.#fetching.delete(operation);
+    // Its answer leaves in this call's turn of the loop, before a stop goes on.
+    if (this.#whenDrained !== null) this.scheduler.soon(() => this.#lookDrained());
+    return wasThere;
+  }
+
+  log(level: 'error', text: string): void {
+    this.#host.log(level, text);
+  }
+
   health(): HealthReport {
     const { log } = this.#store;
     const state =
       this.#phase === 'serving' ? 'healthy' : this.#phase === 'reloading' ? 'settling' : ('stopping' as const);
     return {
       state,
-      detail: this.#detail || this.#damage,
+      detail: this.#detail || (this.#host.isDiskFull() ? diskFullDetail : this.#damage),
       epoch: this.#store.epoch,
       sequence: log.nextSequence - 1,
       durableSequence: log.durableSequence,
@@ -360,9 +448,16 @@ export class Shard implements Engine, PopHost {
       subscriptions: state.subscriptions.size,
       leases: this.#schedule.leasedCount,
       deadLetters: state.deadLetters.count,
+      dueMessages: state.due.waiting,
+      cancelledMessages: state.due.cancelled,
+      diskFull: this.#host.isDiskFull() ? 1 : 0,
       parkedPops: this.waiters.count,
+      parkedFetches: this.reads.waiters.count,
       queuedOperations: this.#queue.size,
       bytesSinceSnapshot: this.#store.bytesSinceSnapshot(),
+      missedRecords: missedRecords(state),
+      ...this.#housekeeping.counts,
+      ...this.#housekeeping.reclaimer.counts,
       ...this.#store.stats(),
     };
   }
@@ -404,6 +499,7 @@ export class Shard implements Engine, PopHost {
     if (this.#turnPutOff) return;
     this.#counters.turns++;
     this.#turnNowUs = this.#host.clock.nowUs();
+    this.#samples.turnBegins(this.#turnNowUs, this.#counters, this.#store.state.deadLetters.count);
     const moreDeadlines = this.#schedule.advance(this.#turnNowUs, turnLimits.deadlines);
     const entryStart = log.draft.base + log.draft.position;
     let decided = 0;
@@ -476,7 +572,7 @@ export class Shard implements Engine, PopHost {
   }
 
   #armDeadline(): void {
-    const nextUs = this.#schedule.deadlines.nextUs;
+    const { nextUs } = this.#schedule;
     if (nextUs === this.#deadlineArmedUs) return;
     this.#cancelDeadline?.();
     this.#cancelDeadline = null;
@@ -501,18 +597,32 @@ export class Shard implements Engine, PopHost {
         this.submit(operation);
       },
       (error: unknown) => {
-        if (error instanceof StoreDamage && this.#fetching.delete(operation)) {
-          this.#noteDamage(error);
+        if (error instanceof StoreDamage && this.#hasLost(needs)) {
+          // What it asked for was removed meanwhile: it is decided on what is there now.
+          if (this.#fetching.delete(operation)) this.submit(operation);
+        } else if (error instanceof StoreDamage && this.#fetching.delete(operation)) {
+          this.noteDamage(error);
           operation.release({ ok: false, code: 'internal', message: error.message });
         } else this.#fetchFailed(access, asError(error));
       },
     );
   }
 
+  /** True when a record that was asked for has been removed since. */
+  #hasLost(needs: readonly Need[]): boolean {
+    return needs.some((need) => need.kind === 'block' && !this.#store.state.isKept(need.lane, need.pid, need.offset));
+  }
+
   #fetchFailed(access: StoreAccess, error: Error): void {
     // A reload has replaced the store meanwhile: what the old one could not read does not matter any more.
-    if (access !== this.#access || this.#phase !== 'serving') return;
-    this.#fail(error);
+    if (access !== this.#access) return;
+    if (this.#phase === 'serving') this.#fail(error);
+    else if (this.#phase === 'stopping') {
+      // It can be asked again after the next start; the stop must not wait for it.
+      this.#host.log('error', `a read failed while the broker was stopping: ${error.message}`);
+      this.#dropQueued(refusals.stopping);
+      this.#lookDrained();
+    }
   }
 
   loadRows(rows: readonly MissingRow[], then: Operation | null): void {
@@ -557,14 +667,16 @@ export class Shard implements Engine, PopHost {
       return true;
     } catch (error) {
       if (!(error instanceof StoreDamage)) throw error;
+      // They were removed while they were looked for: the row goes on with what is kept.
+      if (access !== this.#access || !this.#store.state.isKept(row.lane, row.pid, row.offset)) return true;
       // Its records cannot be served, and passing over them would break the order: the partition stands still for this
       // group, all others go on.
-      this.#noteDamage(error);
+      this.noteDamage(error);
       return false;
     }
   }
 
-  #noteDamage(error: StoreDamage): void {
+  noteDamage(error: StoreDamage): void {
     this.#counters.damagedReads++;
     this.#damage = error.message;
     this.#host.log('error', `${error.message}: what lies there is not served`);
@@ -603,6 +715,7 @@ export class Shard implements Engine, PopHost {
 
   /** The log failed: memory is ahead of it. Everything in flight is of unknown outcome; the folder is opened again. */
   #fail(error: Error): void {
+    if (this.#phase === 'stopping') this.#failStopping(error);
     if (this.#phase !== 'serving') return;
     this.#host.log('error', `the log failed, reloading it: ${error.message}`);
     this.#phase = 'reloading';
@@ -620,6 +733,16 @@ export class Shard implements Engine, PopHost {
     this.#reload(old).catch((fault: unknown) => this.#host.fatal(asError(fault)));
   }
 
+  /** Nothing that is in flight will become durable any more: the stop must not wait for it. */
+  #failStopping(error: Error): void {
+    this.#host.log('error', `the log failed while the broker was stopping: ${error.message}`);
+    for (let held = this.#held.shift(); held !== null; held = this.#held.shift()) {
+      held.operation.release(refusals.outcomeUnknown);
+    }
+    this.#dropQueued(refusals.stopping);
+    this.#lookDrained();
+  }
+
   #dropQueued(refusal: Refusal): void {
     for (let queued = this.#queue.shift(); queued !== null; queued = this.#queue.shift()) queued.release(refusal);
     for (const operation of [...this.#fetching]) {
@@ -630,9 +753,11 @@ export class Shard implements Engine, PopHost {
       this.waiters.remove(waiter);
       (waiter as PopOperation).release(refusal);
     }
+    this.reads.dropWaiting(refusal);
   }
 
   async #reload(old: Store): Promise<void> {
+    await this.#housekeeping.stop();
     await old.abandon();
     for (;;) {
       try {
@@ -655,14 +780,18 @@ export class Shard implements Engine, PopHost {
   /** Answers parked pops empty, finishes what is in flight, closes the log. No new work is taken. */
   async stop(): Promise<void> {
     if (this.#phase === 'stopped') return;
+    this.deadLetterChanges.stop();
     const wasServing = this.#phase === 'serving';
     if (wasServing) {
       for (const waiter of this.waiters.all()) waiter.end();
+      this.reads.endWaiting();
       await this.#drained();
     }
     this.#phase = 'stopped';
     this.#cancelDeadline?.();
     this.#dropQueued(refusals.stopping);
+    this.#snapshots.stop();
+    await this.#housekeeping.stop();
     if (wasServing) await this.#store.close();
     else await this.#store.abandon();
   }
@@ -684,18 +813,18 @@ export class Shard implements Engine, PopHost {
   }
 }
 
-function rowFilter(
-  state: BrokerState,
-  filter: { readonly queue: string | null; readonly group: string | null },
-): (row: DeadLetterRecord) => boolean {
-  const queue = filter.queue === null ? null : state.queues.get(filter.queue);
-  return (row) =>
-    (queue === null || row.queueNumber === queue?.number) && (filter.group === null || row.group === filter.group);
+/** Records that were removed before a group had settled them. */
+function missedRecords(state: BrokerState): number {
+  let missed = 0;
+  for (const subscription of state.subscriptions.values()) missed += subscription.missed;
+  return missed;
 }
 
 interface MutableContext extends DecisionContext {
   nowUs: number;
 }
+
+const firstPartitions: PartitionPage = { limit: limits.partitionsPageDefault, after: 0 };
 
 /** One read of a row's next blocks; a pop of many partitions reads each of them. */
 const rowReadBytes = 1024 * 1024;

@@ -25,6 +25,8 @@ export class SnapshotKeeper {
   /** Log to be written before the next one: a state that is larger than that is saved more rarely. */
   #lastBytes = 0;
   #stopped = false;
+  /** One is wanted, however little log was written. */
+  #requested = false;
   taken = 0;
 
   /** @param logBytes log after which a snapshot is taken. */
@@ -34,10 +36,17 @@ export class SnapshotKeeper {
     this.#logBytes = logBytes;
   }
 
+  /** Somebody needs a snapshot of what is durable now: the next turn takes one. */
+  request(): void {
+    this.#requested = true;
+  }
+
   /** Called between two entries: notes that the state as it is now is to be saved, when enough log has been written. */
   consider(): void {
     if (this.#due !== null || this.#stopped) return;
-    if (this.#store.bytesSinceSnapshot() < Math.max(this.#logBytes, this.#lastBytes)) return;
+    const grown = this.#store.bytesSinceSnapshot();
+    if (grown === 0 || (!this.#requested && grown < Math.max(this.#logBytes, this.#lastBytes))) return;
+    this.#requested = false;
     this.#due = { sequence: this.#store.log.nextSequence - 1, digest: this.#store.state.digest, isRunning: false };
     this.durableMoved();
   }
@@ -55,7 +64,7 @@ export class SnapshotKeeper {
           this.#host.fatal(new Error(`the snapshot does not agree with the live state ${facts}`));
           return;
         }
-        this.#store.snapshotTaken(built.address);
+        this.#store.snapshotTaken(built);
         this.#lastBytes = built.bytes;
         this.taken++;
         this.#due = null;

@@ -5,12 +5,21 @@
  */
 import { LinkedList, ListNode } from '../base/linked-list.ts';
 import { BlockReader, blockCount, type Hasher, isWholeBlock } from '../codec/mod.ts';
-import { type BlockPlaces, type Blocks, type BlockView, type Ids, idLookup, type Queue } from '../core/mod.ts';
-import type { Log, RecordIndex } from '../ports/mod.ts';
+import {
+  type BlockPlaces,
+  type Blocks,
+  type BlockView,
+  type BrokerState,
+  type Ids,
+  idLookup,
+  type Queue,
+} from '../core/mod.ts';
+import type { BlockLocation, FoundId, Log, RecordIndex } from '../ports/mod.ts';
 
 /** Something a decision needs that is not in memory. */
 export type Need =
   | { readonly kind: 'block'; readonly lane: number; readonly pid: number; readonly offset: number }
+  | { readonly kind: 'stamp'; readonly lane: number; readonly pid: number; readonly offset: number }
   | { readonly kind: 'time'; readonly lane: number; readonly pid: number; readonly stampUs: number }
   | {
       readonly kind: 'id';
@@ -22,8 +31,9 @@ export type Need =
 
 /** What was fetched for one operation. */
 export class FetchedFacts {
-  readonly ids = new Map<string, { offset: number; stampUs: number } | null>();
+  readonly ids = new Map<string, FoundId | null>();
   readonly times = new Map<string, number>();
+  readonly stamps = new Map<string, number>();
   /**
    * Blocks that were read for it, by pid, in order of offset. Whatever others read meanwhile, these stay until the
    * operation is decided: each reading brings it nearer to its decision.
@@ -109,6 +119,9 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
   #stagingView = new DataView(this.#staging.buffer);
   #stagingAt = 0;
   #facts = new FetchedFacts();
+  found: FoundId = { offset: 0, stampUs: 0, index: 0 };
+  /** Calls that look up places and read there: a segment goes only when those that began before have ended. */
+  readonly #reads = new Set<Promise<unknown>>();
   /** Needs of the decision that is being made. */
   needs: Need[] = [];
 
@@ -149,7 +162,10 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
 
   find(_lane: number, pid: number, hashHigh: number, hashLow: number, sinceUs: number): number {
     const found = this.#index.findId(pid, hashHigh, hashLow, sinceUs);
-    if (found !== undefined) return found.offset;
+    if (found !== undefined) {
+      this.found = found;
+      return found.offset;
+    }
     if (!this.#index.mayHoldId(pid, hashHigh, hashLow, sinceUs)) return idLookup.absent;
     const fetched = this.#facts.ids.get(idKey(pid, hashHigh, hashLow));
     if (fetched === undefined) {
@@ -157,6 +173,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
       return idLookup.missing;
     }
     if (fetched === null || fetched.stampUs < sinceUs) return idLookup.absent;
+    this.found = fetched;
     return fetched.offset;
   }
 
@@ -167,12 +184,25 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     return idLookup.missing;
   }
 
+  /** Stamp of the record at an offset that is kept; undefined = it must be looked up. */
+  stampAt(lane: number, pid: number, offset: number): number | undefined {
+    const known = this.stampOf(lane, pid, offset);
+    if (known > 0) return known;
+    const fetched = this.#facts.stamps.get(`${pid}:${offset}`);
+    if (fetched === undefined) this.needs.push({ kind: 'stamp', lane, pid, offset });
+    return fetched;
+  }
+
   stampOf(lane: number, pid: number, offset: number): number {
     return this.#index.find(lane, pid, offset)?.stampUs ?? 0;
   }
 
   blockAppended(_queue: Queue, lane: number, bytes: Uint8Array, view: DataView, at: number): void {
     this.#index.addBlock(lane, bytes, view, at, this.#log.draft.base + at);
+  }
+
+  blockRelocated(_lane: number, bytes: Uint8Array, view: DataView, at: number): void {
+    this.#index.addRelocated(bytes, view, at, this.#log.draft.base + at);
   }
 
   partitionRemoved(lane: number): void {
@@ -196,6 +226,11 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
           storeLimits.readAheadBytes,
           facts,
         );
+      case 'stamp': {
+        const place = await this.#index.load(need.lane, need.pid, need.offset);
+        if (place !== undefined) facts.stamps.set(`${need.pid}:${need.offset}`, place.stampUs);
+        return;
+      }
       case 'time': {
         const place = await this.#index.loadByTime(need.lane, need.pid, need.stampUs);
         facts.times.set(`${need.pid}:${need.stampUs}`, place === undefined ? idLookup.absent : place.firstOffset);
@@ -203,8 +238,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
       }
       case 'id': {
         const found = await this.#index.loadId(need.pid, need.high, need.low, need.sinceUs);
-        const fact = found === undefined ? null : { offset: found.offset, stampUs: found.stampUs };
-        facts.ids.set(idKey(need.pid, need.high, need.low), fact);
+        facts.ids.set(idKey(need.pid, need.high, need.low), found ?? null);
         return;
       }
     }
@@ -214,7 +248,18 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
    * Reads the blocks of a lane from `offset` on, up to a number of records and of bytes. They are kept for the operation
    * whose facts these are, whatever else is read, and for others as long as there is room.
    */
-  async stage(
+  stage(
+    lane: number,
+    pid: number,
+    offset: number,
+    recordsMax: number,
+    bytesMax: number,
+    facts: FetchedFacts,
+  ): Promise<void> {
+    return this.#tracked(this.#stage(lane, pid, offset, recordsMax, bytesMax, facts));
+  }
+
+  async #stage(
     lane: number,
     pid: number,
     offset: number,
@@ -308,8 +353,55 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     return { firstOffset, count: blockCount(view, at), bytes: this.#staging, view, at };
   }
 
+  /** Stamp of the append that holds an offset; 0 when there is none. Reads no payload. */
+  async loadStamp(lane: number, pid: number, offset: number): Promise<number> {
+    return (this.#index.find(lane, pid, offset) ?? (await this.#index.load(lane, pid, offset)))?.stampUs ?? 0;
+  }
+
+  /** First offset of the first append with a stamp ≥ `stampUs`; undefined when there is none. */
+  async firstOffsetFrom(lane: number, pid: number, stampUs: number): Promise<number | undefined> {
+    return (await this.#index.loadByTime(lane, pid, stampUs))?.firstOffset;
+  }
+
+  /** Offset of the newest record with this fingerprint, as far as ids are remembered; undefined when there is none. */
+  async findId(pid: number, hashHigh: number, hashLow: number): Promise<number | undefined> {
+    return (await this.#index.loadId(pid, hashHigh, hashLow, 0))?.offset;
+  }
+
+  /** `readBlock`; null when the partition or the record went away while it was being read. */
+  async readBlockIfKept(state: BrokerState, lane: number, pid: number, offset: number): Promise<BlockReader | null> {
+    try {
+      return await this.readBlock(lane, pid, offset);
+    } catch (error) {
+      if (error instanceof StoreDamage && !state.isKept(lane, pid, offset)) return null;
+      throw error;
+    }
+  }
+
   /** A checked copy of the block that holds an offset, whether it is in memory or not. */
-  async readBlock(lane: number, pid: number, offset: number): Promise<BlockReader> {
+  readBlock(lane: number, pid: number, offset: number): Promise<BlockReader> {
+    return this.#tracked(this.#readBlock(lane, pid, offset));
+  }
+
+  /** Resolves when all reads that run now have ended: nobody holds a place any more that was looked up before. */
+  async readsEnded(): Promise<void> {
+    await Promise.allSettled([...this.#reads]);
+  }
+
+  #tracked<Result>(read: Promise<Result>): Promise<Result> {
+    this.#reads.add(read);
+    const forget = (): void => void this.#reads.delete(read);
+    read.then(forget, forget);
+    return read;
+  }
+
+  /** A checked copy of the block at a place that is known; null when it is not what was written there. */
+  readPlace(pid: number, place: BlockLocation): Promise<{ readonly bytes: Uint8Array; readonly at: number } | null> {
+    const { address, length, firstOffset, stampUs } = place;
+    return this.#tracked(this.#read(pid, address, length, firstOffset, stampUs));
+  }
+
+  async #readBlock(lane: number, pid: number, offset: number): Promise<BlockReader> {
     const place = this.#index.find(lane, pid, offset) ?? (await this.#index.load(lane, pid, offset));
     if (place === undefined) throw new StoreDamage(`no block of pid ${pid} holds offset ${offset}`);
     const { address, length, firstOffset, stampUs } = place;

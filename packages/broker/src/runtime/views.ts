@@ -20,6 +20,8 @@ export interface QueueSummary {
   readonly messages: MessageCounts;
   readonly retainedBytes: number;
   readonly options: QueueOptions;
+  /** Since when nothing is delivered; 0 = it is not paused. */
+  readonly pausedAtUs: number;
 }
 
 export interface PartitionDetail {
@@ -35,11 +37,85 @@ export interface PartitionDetail {
   readonly totalConsumed: number;
   readonly batchesConsumed: number;
   readonly retainedBytes: number;
+  readonly pausedAtUs: number;
+}
+
+/** A queue as its configuration made it. */
+export type ConfiguredQueue = Pick<QueueSummary, 'id' | 'name' | 'namespace' | 'task' | 'options'>;
+
+/** Newest first. */
+export interface QueuePage {
+  readonly limit: number;
+  readonly offset: number;
+  /** False: messages need not be counted. */
+  readonly counted: boolean;
+}
+
+/** What ends a listing of queues. */
+export interface QueueList {
+  readonly total: number;
+  /** False when there are more behind the page. */
+  readonly isWhole: boolean;
+}
+
+/** Partitions in the order of their creation, behind the one with number `after` (0 = from the first). */
+export interface PartitionPage {
+  readonly limit: number;
+  readonly after: number;
 }
 
 export interface QueueDetail extends QueueSummary {
-  /** At most `partitionsListedMax` of them, in creation order. */
   readonly partitions: readonly PartitionDetail[];
+  /** `after` of the next page; null = this was the last. */
+  readonly partitionsNext: number | null;
+}
+
+export interface QueueDepth {
+  readonly queue: string;
+  readonly group: string;
+  /** Not leased. */
+  readonly pending: number;
+  readonly processing: number;
+  /** Those of `pending` that a pop could have now. */
+  readonly ready: number;
+  readonly partitionsPending: number;
+  readonly partitionsReady: number;
+  readonly conflation: boolean;
+  readonly partitions: readonly {
+    readonly partition: string;
+    readonly pid: number;
+    readonly pending: number;
+    readonly processing: number;
+    readonly ready: number;
+  }[];
+  readonly partitionsNext: number | null;
+}
+
+export interface QueueSizes {
+  readonly queue: string;
+  readonly retainedBytes: number;
+  readonly partitions: readonly { readonly name: string; readonly bytes: number }[];
+  readonly partitionsNext: number | null;
+}
+
+/** All queues with one namespace or task. */
+export interface LabelTotals {
+  readonly label: string;
+  queues: number;
+  partitions: number;
+  total: number;
+  pending: number;
+}
+
+export interface OverviewView {
+  readonly queues: number;
+  readonly partitions: number;
+  readonly namespaces: readonly LabelTotals[];
+  readonly tasks: readonly LabelTotals[];
+  readonly messages: MessageCounts;
+  /** Pending messages per queue. */
+  readonly offsetLag: { readonly avg: number; readonly median: number; readonly min: number; readonly max: number };
+  readonly nowUs: number;
 }
 
 export interface DeadLetterView {

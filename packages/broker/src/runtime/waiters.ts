@@ -11,13 +11,13 @@ export abstract class Waiter extends ListNode<Waiter> {
   abstract readonly queueName: string;
   /** null = any partition of the queue. */
   abstract readonly partition: string | null;
+  /** Parked for room within its group's limits, not for work. */
+  awaitsRoom = false;
   /** Try again: something may be claimable. */
   abstract wake(): void;
   /** Answer empty now. */
   abstract end(): void;
 }
-
-const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 export class Waiters implements ReadyListener {
   readonly #state: BrokerState;
@@ -25,7 +25,11 @@ export class Waiters implements ReadyListener {
   readonly #anywhere = new Map<string, Map<string, LinkedList<Waiter>>>();
   /** Waiting for one partition, by queue name, partition name and group. */
   readonly #pinned = new Map<string, Map<string, Map<string, LinkedList<Waiter>>>>();
+  /** Waiting until their group may have more of the queue, by queue name and group, oldest first. */
+  readonly #limited = new Map<string, Map<string, LinkedList<Waiter>>>();
   count = 0;
+  /** Who else waits for appends, whatever group they are for. */
+  appends: Pick<ReadyListener, 'laneAppended' | 'queueRemoved'> | null = null;
 
   constructor(state: BrokerState) {
     this.#state = state;
@@ -40,8 +44,37 @@ export class Waiters implements ReadyListener {
     }
   }
 
+  /** Parks a pop that there is work for, but no room within its group's limits. */
+  parkForRoom(waiter: Waiter): void {
+    this.count++;
+    waiter.awaitsRoom = true;
+    waitersOf(mapOf(this.#limited, waiter.queueName), waiter.group).add(waiter);
+  }
+
+  #removeLimited(waiter: Waiter): boolean {
+    const byGroup = this.#limited.get(waiter.queueName);
+    const waiters = byGroup?.get(waiter.group);
+    if (byGroup === undefined || waiters === undefined || !waiters.remove(waiter)) return false;
+    this.count--;
+    waiter.awaitsRoom = false;
+    if (waiters.size > 0) return true;
+    byGroup.delete(waiter.group);
+    if (byGroup.size === 0) this.#limited.delete(waiter.queueName);
+    return true;
+  }
+
+  /** Wakes the oldest pop that waits for room, if any does. Whoever is woken wakes the next, unless there is no room. */
+  wakeForRoom(queueName: string, group: string): void {
+    if (this.#limited.size > 0) this.#wakeFirst(this.#limited.get(queueName)?.get(group));
+  }
+
+  roomAgain(subscription: Subscription): void {
+    this.wakeForRoom(subscription.queue.name, subscription.group);
+  }
+
   /** False when it was not parked. */
   remove(waiter: Waiter): boolean {
+    if (waiter.awaitsRoom) return this.#removeLimited(waiter);
     const byPartition = waiter.partition === null ? null : this.#pinned.get(waiter.queueName);
     const byGroup =
       waiter.partition === null ? this.#anywhere.get(waiter.queueName) : byPartition?.get(waiter.partition);
@@ -63,6 +96,7 @@ export class Waiters implements ReadyListener {
   /** Everybody, for a broker that stops. */
   all(): Waiter[] {
     const found: Waiter[] = [];
+    for (const byGroup of this.#limited.values()) for (const waiters of byGroup.values()) found.push(...waiters);
     for (const byGroup of this.#anywhere.values()) for (const waiters of byGroup.values()) found.push(...waiters);
     for (const byPartition of this.#pinned.values()) {
       for (const byGroup of byPartition.values()) for (const waiters of byGroup.values()) found.push(...waiters);
@@ -89,7 +123,7 @@ export class Waiters implements ReadyListener {
     if (this.count === 0) return;
     const byPartition = this.#pinned.get(subscription.queue.name);
     if (byPartition !== undefined) {
-      const name = textDecoder.decode(this.#state.partitions.nameBytes(this.#state.cursors.lane[row]));
+      const name = this.#state.partitions.nameText(this.#state.cursors.lane[row]);
       if (this.#wakeFirst(byPartition.get(name)?.get(subscription.group))) return;
     }
     this.subscriptionReady(subscription);
@@ -101,10 +135,11 @@ export class Waiters implements ReadyListener {
   }
 
   laneAppended(queue: Queue, lane: number): void {
+    this.appends?.laneAppended(queue, lane);
     if (this.#pinned.size === 0) return;
     const byPartition = this.#pinned.get(queue.name);
     if (byPartition === undefined) return;
-    const byGroup = byPartition.get(textDecoder.decode(this.#state.partitions.nameBytes(lane)));
+    const byGroup = byPartition.get(this.#state.partitions.nameText(lane));
     if (byGroup === undefined) return;
     for (const [group, waiters] of byGroup) {
       // Groups that have a cursor there hear of it by the readiness of their row.
@@ -117,11 +152,41 @@ export class Waiters implements ReadyListener {
     }
   }
 
+  manyReady(subscription: Subscription, rows: number): void {
+    if (this.count === 0) return;
+    const { group, queue } = subscription;
+    // Those who wait for one partition look for themselves whether it is theirs.
+    for (const byGroup of [...(this.#pinned.get(queue.name)?.values() ?? [])]) this.#wakeFirst(byGroup.get(group));
+    const anywhere = this.#anywhere.get(queue.name)?.get(group);
+    for (let woken = 0; woken < rows && this.#wakeFirst(anywhere); woken++);
+  }
+
+  subscriptionRemoved(subscription: Subscription): void {
+    if (this.count === 0) return;
+    const { group, queue } = subscription;
+    // The registration they waited by is gone: they end empty, and the next pop makes it anew.
+    const byPartition = [...(this.#pinned.get(queue.name)?.values() ?? [])];
+    for (const byGroup of [this.#anywhere.get(queue.name), ...byPartition]) {
+      for (const waiter of [...(byGroup?.get(group) ?? [])]) {
+        this.remove(waiter);
+        waiter.end();
+      }
+    }
+  }
+
+  /** Pops of a group that wait for something of a queue. */
+  countOf(queueName: string, group: string): number {
+    let count = this.#anywhere.get(queueName)?.get(group)?.size ?? 0;
+    for (const byGroup of this.#pinned.get(queueName)?.values() ?? []) count += byGroup.get(group)?.size ?? 0;
+    return count;
+  }
+
   queueRemoved(queue: Queue): void {
+    this.appends?.queueRemoved(queue);
     // What these pops registered is gone with the queue: they end empty. Pinned ones never needed the queue to exist.
-    const byGroup = this.#anywhere.get(queue.name);
-    if (byGroup === undefined) return;
-    for (const waiters of [...byGroup.values()]) {
+    const anywhere = this.#anywhere.get(queue.name)?.values() ?? [];
+    const limited = this.#limited.get(queue.name)?.values() ?? [];
+    for (const waiters of [...anywhere, ...limited]) {
       for (const waiter of [...waiters]) {
         this.remove(waiter);
         waiter.end();

@@ -108,6 +108,14 @@ export class ColdReads {
     }
   }
 
+  /** The segment is to be removed: lets go of what was read of it and of its file. */
+  async forget(segment: SegmentRange): Promise<void> {
+    for (const extent of this.#extents) {
+      if (extent.start >= segment.base && extent.start < segment.end) this.#drop(extent);
+    }
+    await this.#files.forget(segment.base);
+  }
+
   close(): Promise<void> {
     return this.#files.close();
   }
@@ -124,18 +132,23 @@ export class ColdReads {
     this.#extents.add(extent);
   }
 
-  async #read(segment: SegmentRange, firstPage: LogAddress, pagesEnd: LogAddress, end: LogAddress): Promise<void> {
-    const bytes = new Uint8Array(end - firstPage);
-    const count = await this.#files.read(segment.base, bytes, firstPage - segment.base);
+  /** Fills `target` with the bytes at `address`, which must lie in the segment; nothing is kept. */
+  async readInto(segment: SegmentRange, address: LogAddress, target: Uint8Array): Promise<void> {
+    const count = await this.#files.read(segment.base, target, address - segment.base);
     this.reads++;
     this.bytesRead += count;
-    if (count < bytes.length) {
+    if (count < target.length) {
       throw new LogDamage(
         segmentPath(segment.base),
-        firstPage + count,
-        `the file ends here, ${end - firstPage - count} bytes before what is needed`,
+        address + count,
+        `the file ends here, ${target.length - count} bytes before what is needed`,
       );
     }
+  }
+
+  async #read(segment: SegmentRange, firstPage: LogAddress, pagesEnd: LogAddress, end: LogAddress): Promise<void> {
+    const bytes = new Uint8Array(end - firstPage);
+    await this.readInto(segment, firstPage, bytes);
     const view = new DataView(bytes.buffer);
     this.#add({ start: firstPage, end, bytes, view, firstPage, pagesEnd, usedInTurn: this.#turn });
   }
@@ -192,6 +205,14 @@ class OpenSegments {
       if (held.readers === 0 && this.#open.get(base) !== held) await closeQuietly(held);
       await this.#closeSurplus();
     }
+  }
+
+  /** Closes the file of a segment; one that is being read is closed by its last reader. */
+  async forget(base: LogAddress): Promise<void> {
+    const held = this.#open.get(base);
+    if (held === undefined) return;
+    this.#open.delete(base);
+    if (held.readers === 0) await closeQuietly(held);
   }
 
   async close(): Promise<void> {

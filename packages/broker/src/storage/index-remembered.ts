@@ -3,8 +3,8 @@
  * that was loaded longest ago leaves first.
  */
 import { LinkedList, ListNode } from '../base/linked-list.ts';
-import type { LogAddress } from '../ports/mod.ts';
-import type { BlockSink, CountedBlock } from './sidecar-reader.ts';
+import type { BlockLocation, LogAddress } from '../ports/mod.ts';
+import type { BlockSink } from './sidecar-reader.ts';
 
 /** Cells of a row: firstOffset, count, stampUs, address, length. */
 const stride = 5;
@@ -43,6 +43,14 @@ class RememberedBlocks extends ListNode<RememberedBlocks> {
     this.rows.copyWithin(at + stride, at, end);
     this.count++;
     return at;
+  }
+
+  fill(at: number, into: BlockLocation): void {
+    into.firstOffset = this.rows[at];
+    into.count = this.rows[at + 1];
+    into.stampUs = this.rows[at + 2];
+    into.address = this.rows[at + 3];
+    into.length = this.rows[at + 4];
   }
 
   /** Keeps half of the rows, those around `position`. Returns how many were forgotten. */
@@ -95,18 +103,31 @@ export class Remembered implements BlockSink {
   }
 
   /** Fills `into` with the block that holds `offset`; false when it is not known. */
-  find(pid: number, offset: number, into: CountedBlock): boolean {
+  find(pid: number, offset: number, into: BlockLocation): boolean {
     const known = this.partitions.get(pid);
     if (known === undefined) return false;
     const position = known.position(offset);
     if (position < 0) return false;
     const at = position * stride;
     if (offset >= known.rows[at] + known.rows[at + 1]) return false;
-    into.firstOffset = known.rows[at];
-    into.count = known.rows[at + 1];
-    into.stampUs = known.rows[at + 2];
-    into.address = known.rows[at + 3];
-    into.length = known.rows[at + 4];
+    known.fill(at, into);
+    return true;
+  }
+
+  /** Fills `into` with the first known block of the partition that has a stamp ≥ stampUs; false when none has. */
+  firstFrom(pid: number, stampUs: number, into: BlockLocation): boolean {
+    const known = this.partitions.get(pid);
+    if (known === undefined) return false;
+    // Stamps rise with offsets.
+    let low = 0;
+    let high = known.count;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (known.rows[middle * stride + 2] < stampUs) low = middle + 1;
+      else high = middle;
+    }
+    if (low === known.count) return false;
+    known.fill(low * stride, into);
     return true;
   }
 

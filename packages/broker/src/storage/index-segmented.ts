@@ -24,9 +24,10 @@ import { IdTable, type RecordPids } from './index-ids.ts';
 import { Remembered } from './index-remembered.ts';
 import type { Checksum } from './log-checksum.ts';
 import { segmentFolder } from './segment-format.ts';
+import { originalPid, relocatedPid } from './sidecar-columns.ts';
 import { SidecarDamage, sidecarPath } from './sidecar-format.ts';
 import { SidecarPages } from './sidecar-pages.ts';
-import { type BlockSink, type CountedBlock, Sidecar } from './sidecar-reader.ts';
+import { type BlockSink, type ListedBlock, Sidecar } from './sidecar-reader.ts';
 
 /** What the index needs from its surroundings. */
 export interface IndexHost {
@@ -105,6 +106,8 @@ class MemorySegment implements RecordPids {
   /** Number of the row behind its last block. */
   endRow: number;
   maxStampUs = Number.NEGATIVE_INFINITY;
+  /** Copies of older blocks in it. */
+  readonly relocated = new Remembered(Number.POSITIVE_INFINITY);
   /** Its sidecar is in use: its rows may leave. */
   adopted: boolean;
   private readonly rows: BlockRows;
@@ -152,8 +155,8 @@ export class SegmentedIndex implements RecordIndex {
   private readonly remembered: Remembered;
   /** Where a partition's block was found last. A retired sidecar in it does no harm: it answers that nothing is there. */
   private readonly hints = new Map<number, Sidecar>();
-  private readonly found: CountedBlock = { address: 0, length: 0, firstOffset: 0, stampUs: 0, count: 0 };
-  private readonly foundId: FoundId = { offset: 0, stampUs: 0 };
+  private readonly found: BlockLocation = { address: 0, length: 0, firstOffset: 0, stampUs: 0, count: 0 };
+  private readonly foundId: FoundId = { offset: 0, stampUs: 0, index: 0 };
   /** Changes to the set of sidecars happen one after the other. */
   private lastChange: Promise<unknown> = Promise.resolve();
   private closing: Promise<void> | undefined;
@@ -206,6 +209,21 @@ export class SegmentedIndex implements RecordIndex {
     }
   }
 
+  addRelocated(_bytes: Uint8Array, view: DataView, at: number, address: LogAddress): void {
+    const segment = this.memory[this.memory.length - 1];
+    assertStorage(segment !== undefined && address >= segment.base, 'a block lies in the segment that is written');
+    const stampUs = readU64(view, at + block.stampAt);
+    segment.relocated.take(
+      readU64(view, at + block.pidAt),
+      readU64(view, at + block.firstOffsetAt),
+      view.getUint32(at + block.countAt, true),
+      stampUs,
+      address,
+      view.getUint32(at, true),
+    );
+    if (stampUs > segment.maxStampUs) segment.maxStampUs = stampUs;
+  }
+
   forgetLane(lane: number): void {
     this.rows.forgetLane(lane);
   }
@@ -214,6 +232,9 @@ export class SegmentedIndex implements RecordIndex {
     const { rows, found } = this;
     const index = rows.findByOffset(lane, pid, offset);
     if (index >= 0 && offset < rows.firstOffsetAt(index) + rows.countAt(index)) return this.fillFound(index);
+    for (let i = this.memory.length - 1; i >= 0; i--) {
+      if (this.memory[i].relocated.find(pid, offset, found)) return found;
+    }
     return this.remembered.find(pid, offset, found) ? found : undefined;
   }
 
@@ -223,7 +244,9 @@ export class SegmentedIndex implements RecordIndex {
       const known = this.find(lane, pid, offset);
       if (known !== undefined) return placeOf(known);
       const { generation } = this;
-      const location = await this.repaired(() => this.searchSidecars(pid, offset));
+      const location = await this.repaired(
+        async () => (await this.searchSidecars(pid, offset)) ?? (await this.searchRelocated(pid, offset)),
+      );
       // A sidecar that was replaced meanwhile answered as if it were empty: ask again.
       if (location !== undefined || generation === this.generation) return location;
     }
@@ -236,9 +259,9 @@ export class SegmentedIndex implements RecordIndex {
       const inMemory = index < 0 ? undefined : placeOf(this.fillFound(index));
       const { generation } = this;
       const inSidecars = await this.repaired(() => this.searchSidecarsByTime(pid, stampUs));
-      if (inSidecars === undefined && generation !== this.generation) continue;
-      if (inSidecars === undefined || inMemory === undefined) return inSidecars ?? inMemory;
-      return inSidecars.firstOffset <= inMemory.firstOffset ? inSidecars : inMemory;
+      const relocated = await this.repaired(() => this.searchRelocatedByTime(pid, stampUs));
+      if (generation !== this.generation) continue;
+      return firstOf(firstOf(inSidecars, inMemory), relocated);
     }
   }
 
@@ -259,6 +282,7 @@ export class SegmentedIndex implements RecordIndex {
       const firstOrdinal = (rows.ordinalAt(index) - segment.firstOrdinal) >>> 0;
       foundId.offset = rows.firstOffsetAt(index) + ordinal - firstOrdinal;
       foundId.stampUs = stampUs;
+      foundId.index = ordinal - firstOrdinal;
       return foundId;
     }
     return undefined;
@@ -330,8 +354,60 @@ export class SegmentedIndex implements RecordIndex {
       adopted.blocks = false;
       adopted.sidecar.dropBlocks();
       this.remembered.clear();
+      this.generation++;
       await this.pidDirectory.remove(adopted.sidecar);
       await this.removeUnused(base, adopted);
+    });
+  }
+
+  /**
+   * Visits all blocks that the sidecar of a segment lists, page by page; the visited object is used again. True when the
+   * whole segment is known by its sidecar, false when it is not (any more) and nothing was shown.
+   */
+  visitBlocks(base: LogAddress, visit: (listed: ListedBlock) => void, pause: () => Promise<void>): Promise<boolean> {
+    return this.repaired(async () => {
+      const adopted = this.sidecars.get(base);
+      if (adopted === undefined || !adopted.blocks || this.isInMemory(base)) return false;
+      await adopted.sidecar.visitBlocks(visit, pause);
+      return true;
+    });
+  }
+
+  /** True while rows of the segment are in memory. */
+  isInMemory(base: LogAddress): boolean {
+    return this.memory.some((segment) => segment.base === base);
+  }
+
+  /** True when a copy of the block that holds the offset is stored at a higher address. */
+  async hasRelocated(pid: number, offset: number, address: LogAddress): Promise<boolean> {
+    for (const segment of this.memory) {
+      if (segment.relocated.find(pid, offset, this.found) && this.found.address > address) return true;
+    }
+    const first = new FirstBlock(this.remembered);
+    for (const sidecar of this.relocatedCandidates(pid, Number.NEGATIVE_INFINITY)) {
+      if (sidecar.facts.end <= address) continue;
+      const place = await this.repaired(() => sidecar.findBlock(relocatedPid(pid), offset, first));
+      if (place === 'here' && first.location !== undefined && first.location.address > address) return true;
+    }
+    return false;
+  }
+
+  /** The ids of a segment that is gone cannot be read: they are forgotten, and their file is removed. */
+  discard(base: LogAddress): Promise<void> {
+    return this.change(async () => {
+      const adopted = this.sidecars.get(base);
+      if (adopted !== undefined) {
+        adopted.blocks = false;
+        adopted.ids = false;
+        adopted.sidecar.dropBlocks();
+        await this.pidDirectory.remove(adopted.sidecar);
+        await this.idDirectory.remove(adopted.sidecar);
+        await this.removeUnused(base, adopted);
+      } else {
+        await this.disk.remove(sidecarPath(base));
+        await this.disk.syncFolder(segmentFolder);
+      }
+      this.generation++;
     });
   }
 
@@ -386,6 +462,7 @@ export class SegmentedIndex implements RecordIndex {
     found.length = rows.lengthAt(index);
     found.firstOffset = rows.firstOffsetAt(index);
     found.stampUs = rows.stampAt(index);
+    found.count = rows.countAt(index);
     return found;
   }
 
@@ -416,6 +493,37 @@ export class SegmentedIndex implements RecordIndex {
       }
     }
     return undefined;
+  }
+
+  private relocatedCandidates(pid: number, sinceUs: number): Sidecar[] {
+    return this.pidDirectory.candidates(pidKey(relocatedPid(pid)) >>> 0, sinceUs);
+  }
+
+  /** Copies of a partition's blocks lie in the order in which segments were reclaimed: each sidecar is asked. */
+  private async searchRelocated(pid: number, offset: number): Promise<BlockLocation | undefined> {
+    const key = relocatedPid(pid);
+    const first = new FirstBlock(this.remembered);
+    const hint = this.hints.get(key);
+    if (hint !== undefined && (await hint.findBlock(key, offset, first)) === 'here') return first.location;
+    for (const sidecar of this.relocatedCandidates(pid, Number.NEGATIVE_INFINITY)) {
+      if (sidecar === hint || (await sidecar.findBlock(key, offset, first)) !== 'here') continue;
+      if (this.hints.size === hintsMax) this.hints.clear();
+      this.hints.set(key, sidecar);
+      return first.location;
+    }
+    return undefined;
+  }
+
+  private async searchRelocatedByTime(pid: number, stampUs: number): Promise<BlockLocation | undefined> {
+    let earliest: BlockLocation | undefined;
+    for (const segment of this.memory) {
+      if (segment.relocated.firstFrom(pid, stampUs, this.found)) earliest = firstOf(earliest, placeOf(this.found));
+    }
+    for (const sidecar of this.relocatedCandidates(pid, stampUs)) {
+      const first = new FirstBlock(this.remembered);
+      if (await sidecar.findByTime(relocatedPid(pid), stampUs, first)) earliest = firstOf(earliest, first.location);
+    }
+    return earliest;
   }
 
   /** The newest record in sidecars with an id. */
@@ -496,8 +604,14 @@ export class SegmentedIndex implements RecordIndex {
 }
 
 /** A result of its own, instead of the one that is used again. */
-function placeOf({ address, length, firstOffset, stampUs }: BlockLocation): BlockLocation {
-  return { address, length, firstOffset, stampUs };
+function placeOf({ address, length, firstOffset, stampUs, count }: BlockLocation): BlockLocation {
+  return { address, length, firstOffset, stampUs, count };
+}
+
+/** The one with the lower offset. */
+function firstOf(a: BlockLocation | undefined, b: BlockLocation | undefined): BlockLocation | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  return a.firstOffset <= b.firstOffset ? a : b;
 }
 
 /** Passes blocks on and keeps the place of the first one. */
@@ -510,7 +624,7 @@ class FirstBlock implements BlockSink {
   }
 
   take(pid: number, firstOffset: number, count: number, stampUs: number, address: LogAddress, length: number): void {
-    this.location ??= { address, length, firstOffset, stampUs };
-    this.next.take(pid, firstOffset, count, stampUs, address, length);
+    this.location ??= { address, length, firstOffset, stampUs, count };
+    this.next.take(originalPid(pid), firstOffset, count, stampUs, address, length);
   }
 }

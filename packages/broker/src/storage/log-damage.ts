@@ -1,5 +1,11 @@
 import type { LogAddress } from '../ports/mod.ts';
 
+/** A range of log addresses that no file covers; `end` is the base of the segment behind it. */
+export interface LogGap {
+  readonly base: LogAddress;
+  readonly end: LogAddress;
+}
+
 /**
  * The log on disk is not what was written: bytes that had been synced are missing or changed. Never thrown for a tail
  * that a crash could have left. The broker must not serve on such a folder, because answered writes may be gone.

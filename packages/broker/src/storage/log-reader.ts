@@ -36,20 +36,46 @@ export async function readLog(
   return readSegments(disk, checksum, await listSegments(disk, checksum, refuse), range, visit, options);
 }
 
-/** Shows the entries of the sealed segment that begins at `base`. Rejects as `readLog` does. */
+/**
+ * Shows the entries of the sealed segment that begins at `base` and ends at `end`. Without `end` it ends where the next
+ * one begins, which does when that was not reclaimed. Rejects as `readLog` does.
+ */
 export async function readSegment(
   disk: Disk,
   checksum: Checksum,
   base: LogAddress,
   visit: EntryVisitor,
   options: ReadOptions = {},
+  end?: LogAddress,
 ): Promise<void> {
   const segments = await listSegmentAndNext(disk, checksum, base, refuse);
+  if (segments[0]?.base === base && end !== undefined)
+    return readWhole(disk, checksum, segments[0], end, visit, options);
   if (segments.length < 2) throw new LogDamage(segmentPath(base), base, 'no such sealed segment');
   const afterSequence = segments[0].firstSequence - 1;
   const throughSequence = segments[1].firstSequence - 1;
   const range = { from: base, afterSequence, throughSequence };
   await readSegments(disk, checksum, segments, range, visit, options);
+}
+
+/** Shows all entries of one segment, which must reach to `end`. */
+async function readWhole(
+  disk: Disk,
+  checksum: Checksum,
+  segment: SegmentFile,
+  end: LogAddress,
+  visit: EntryVisitor,
+  options: ReadOptions,
+): Promise<void> {
+  const { base, path } = segment;
+  const scanner = new EntryScanner(checksum, logOptions(options));
+  beginSegment(scanner, segment, base);
+  const range = { base, path, from: base + segmentHeader.bytes, end, throughSequence: Infinity };
+  const file = await disk.open(path, 'read');
+  const stop = await scanner.scan(file, range, visit).finally(() => file.close());
+  if (stop.reason !== null || stop.address !== end) {
+    throw new LogDamage(path, stop.address, stop.reason ?? `the segment ends here, and should end at ${end}`);
+  }
 }
 
 /** `readLog` for segments that were listed before. */

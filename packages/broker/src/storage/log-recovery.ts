@@ -13,11 +13,11 @@
 import type { Disk, DiskFile, LogAddress } from '../ports/mod.ts';
 import { EntryScanner } from './entry-scanner.ts';
 import type { Checksum } from './log-checksum.ts';
-import { LogDamage } from './log-damage.ts';
+import { LogDamage, type LogGap } from './log-damage.ts';
 import { isClosedEntry } from './log-entry.ts';
 import type { LogOptions } from './log-options.ts';
 import { segmentFolder, segmentHeader, spareSegmentPath } from './segment-format.ts';
-import { listSegments, type SegmentFile } from './segment-list.ts';
+import { gapsOf, listSegments, type SegmentFile } from './segment-list.ts';
 import { judgeTail } from './segment-tail.ts';
 
 /** What was found when the log was opened. */
@@ -31,6 +31,8 @@ export interface LogRecovery {
   readonly lastEpoch: number;
   /** Address behind the last entry. */
   readonly tail: LogAddress;
+  /** Parts of the log that no file covers: whether that is damage is for whoever knows what was reclaimed to say. */
+  readonly gaps: readonly LogGap[];
   /** Bytes of an unfinished write that were removed behind the tail; null when there were none. */
   readonly cut: { readonly address: LogAddress; readonly bytes: number; readonly reason: string } | null;
 }
@@ -52,13 +54,13 @@ export async function recoverLog(disk: Disk, checksum: Checksum, options: LogOpt
   });
   await disk.syncFolder(segmentFolder);
   if (segments.length === 0) {
-    const facts = { cleanlyClosed: true, lastSequence: 0, lastStampUs: 0, lastEpoch: 0, tail: 0, cut: null };
+    const facts = { cleanlyClosed: true, lastSequence: 0, lastStampUs: 0, lastEpoch: 0, tail: 0, gaps: [], cut: null };
     return { facts, segments };
   }
   const last = segments[segments.length - 1];
   const file = await disk.open(last.path, 'write');
   try {
-    return { facts: await recoverTail(file, last, checksum, options), segments };
+    return { facts: { ...(await recoverTail(file, last, checksum, options)), gaps: gapsOf(segments) }, segments };
   } finally {
     await file.close();
   }
@@ -69,7 +71,7 @@ async function recoverTail(
   segment: SegmentFile,
   checksum: Checksum,
   options: LogOptions,
-): Promise<LogRecovery> {
+): Promise<Omit<LogRecovery, 'gaps'>> {
   const { base, path, fileBytes } = segment;
   const scanner = new EntryScanner(checksum, options);
   scanner.sequence = segment.firstSequence - 1;

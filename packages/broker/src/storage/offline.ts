@@ -7,12 +7,12 @@
 import type { Disk, LogAddress } from '../ports/mod.ts';
 import { EntryScanner, type EntryVisitor, type ScanEnd } from './entry-scanner.ts';
 import type { Checksum } from './log-checksum.ts';
-import { LogDamage } from './log-damage.ts';
+import { LogDamage, type LogGap } from './log-damage.ts';
 import { isClosedEntry, walkRecords } from './log-entry.ts';
 import { logOptions } from './log-options.ts';
 import { type ReadOptions, segmentEnd } from './log-reader.ts';
 import { segmentHeader } from './segment-format.ts';
-import { listSegments, type SegmentFile } from './segment-list.ts';
+import { gapsOf, listSegments, type SegmentFile } from './segment-list.ts';
 import { findNextEntry, judgeTail } from './segment-tail.ts';
 
 export interface DamageReport {
@@ -45,6 +45,8 @@ export interface SegmentReport {
 export interface LogReport {
   readonly segments: readonly SegmentReport[];
   readonly damage: readonly DamageReport[];
+  /** Parts of the log that no file covers: reclaimed, or lost. The log alone cannot tell which. */
+  readonly gaps: readonly LogGap[];
   /** Number of records by their type number (see codec/format.ts, `recordType`). */
   readonly recordsByType: ReadonlyMap<number, number>;
   readonly entries: number;
@@ -100,12 +102,16 @@ class LogInspection {
   async run(): Promise<LogReport> {
     const files = await listSegments(this.#disk, this.#checksum, (damage) => this.#report(damage));
     for (let i = 0; i < files.length; i++) {
-      await this.#inspectSegment(files[i], segmentEnd(files, i), i === files.length - 1);
+      const reach = files[i].base + files[i].fileBytes;
+      const beforeGap = i + 1 < files.length && files[i + 1].base > reach;
+      const followsGap = files[i].base > (i === 0 ? 0 : files[i - 1].base + files[i - 1].fileBytes);
+      await this.#inspectSegment(files[i], segmentEnd(files, i), i === files.length - 1, followsGap, beforeGap);
     }
     const last = this.#segments[this.#segments.length - 1];
     return {
       segments: this.#segments,
       damage: this.#damage,
+      gaps: gapsOf(files),
       recordsByType: this.#recordsByType,
       entries: this.#segments.reduce((sum, segment) => sum + segment.entries, 0),
       entryBytes: this.#segments.reduce((sum, segment) => sum + segment.entryBytes, 0),
@@ -116,10 +122,16 @@ class LogInspection {
     };
   }
 
-  async #inspectSegment(segment: SegmentFile, end: LogAddress, isLast: boolean): Promise<void> {
+  async #inspectSegment(
+    segment: SegmentFile,
+    end: LogAddress,
+    isLast: boolean,
+    followsGap: boolean,
+    beforeGap: boolean,
+  ): Promise<void> {
     const counts = emptyCounts(segment, !isLast);
     this.#segments.push(counts);
-    this.#beginSegment(segment);
+    this.#beginSegment(segment, followsGap);
     const file = await this.#disk.open(segment.path, 'read');
     try {
       let from = counts.end;
@@ -128,10 +140,10 @@ class LogInspection {
         const stop = await this.#scan(counts, range, file);
         if (stop.reason === null) return;
         const tailRange = { base: segment.base, from: stop.address, fileBytes: segment.fileBytes };
-        if (isLast) {
+        if (isLast || beforeGap) {
           const tail = await judgeTail(file, tailRange, this.#scanner, this.#checksum, this.#options);
-          if (tail.proof === null) {
-            this.#unfinishedBytes = tail.strayBytes;
+          if (tail.proof === null && (isLast || tail.strayBytes === 0)) {
+            if (isLast) this.#unfinishedBytes = tail.strayBytes;
             return;
           }
         }
@@ -148,10 +160,10 @@ class LogInspection {
     }
   }
 
-  #beginSegment(segment: SegmentFile): void {
+  #beginSegment(segment: SegmentFile, followsGap: boolean): void {
     const scanner = this.#scanner;
     const before = segment.firstSequence - 1;
-    if (scanner.sequence >= 0 && scanner.sequence !== before) {
+    if (!followsGap && scanner.sequence >= 0 && scanner.sequence !== before) {
       const reason = `it begins with sequence ${segment.firstSequence}, and ${scanner.sequence} came before`;
       this.#report(new LogDamage(segment.path, segment.base, reason));
     }

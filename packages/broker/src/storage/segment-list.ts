@@ -1,7 +1,7 @@
 /** Which segments a data folder has, and whether they fit together. Reads only. */
-import type { Disk, LogAddress } from '../ports/mod.ts';
+import type { Disk, DiskFile, LogAddress } from '../ports/mod.ts';
 import type { Checksum } from './log-checksum.ts';
-import { LogDamage } from './log-damage.ts';
+import { LogDamage, type LogGap } from './log-damage.ts';
 import { readSegmentHeader, segmentBaseOf, segmentFolder, segmentHeader, segmentPath } from './segment-format.ts';
 
 export interface SegmentFile {
@@ -13,8 +13,8 @@ export interface SegmentFile {
 }
 
 /**
- * The segments in order of address. Every header is checked, and that no segment is shorter than the next one's base
- * says. `onDamage` gets what is wrong (throw there to stop); a segment with a bad header is then left out.
+ * The segments in order of address. Every header is checked. `onDamage` gets what is wrong (throw there to stop); a
+ * segment with a bad header is then left out. Where files do not reach the next one's base there is a gap: see `gapsOf`.
  */
 export async function listSegments(
   disk: Disk,
@@ -22,6 +22,37 @@ export async function listSegments(
   onDamage: (damage: LogDamage) => void,
 ): Promise<SegmentFile[]> {
   return readSegments(disk, checksum, await listBases(disk), onDamage);
+}
+
+/**
+ * The parts of the log that no file covers, in order. What was reclaimed is missing by right; only the state knows what
+ * that is.
+ */
+export function gapsOf(segments: readonly SegmentFile[]): LogGap[] {
+  const gaps: LogGap[] = [];
+  let covered = 0;
+  for (const { base, fileBytes } of segments) {
+    if (base > covered) gaps.push({ base: covered, end: base });
+    covered = base + fileBytes;
+  }
+  return gaps;
+}
+
+/**
+ * What is wrong with a log that has these gaps; null when all that is missing was reclaimed. `reclaimedBefore(address)` is
+ * the reclaimed range that holds the byte before an address.
+ */
+export function gapDamage(
+  gaps: readonly LogGap[],
+  reclaimedBefore: (address: LogAddress) => LogGap | undefined,
+): LogDamage | null {
+  for (const { base, end } of gaps) {
+    const range = reclaimedBefore(end);
+    if (range !== undefined && range.base <= base) continue;
+    const reason = `nothing is left of the log from here to ${end}, and that was not reclaimed: a segment is missing or cut`;
+    return new LogDamage(segmentPath(base), base, reason);
+  }
+  return null;
 }
 
 /**
@@ -58,6 +89,8 @@ async function readSegments(
   const segments: SegmentFile[] = [];
   for (const base of bases) {
     const segment = await readSegment(disk, checksum, base);
+    // It was reclaimed after the folder was listed.
+    if (segment === undefined) continue;
     if (segment instanceof LogDamage) onDamage(segment);
     else segments.push(segment);
   }
@@ -68,9 +101,19 @@ async function readSegments(
   return segments;
 }
 
-async function readSegment(disk: Disk, checksum: Checksum, base: LogAddress): Promise<SegmentFile | LogDamage> {
+async function readSegment(
+  disk: Disk,
+  checksum: Checksum,
+  base: LogAddress,
+): Promise<SegmentFile | LogDamage | undefined> {
   const path = segmentPath(base);
-  const file = await disk.open(path, 'read');
+  let file: DiskFile;
+  try {
+    file = await disk.open(path, 'read');
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'ENOENT') return undefined;
+    throw error;
+  }
   try {
     const header = new Uint8Array(segmentHeader.bytes);
     const count = await file.read(header, 0);
@@ -89,10 +132,6 @@ async function readSegment(disk: Disk, checksum: Checksum, base: LogAddress): Pr
 }
 
 function misfit(before: SegmentFile, after: SegmentFile): LogDamage | null {
-  const end = before.base + before.fileBytes;
-  if (end < after.base) {
-    return new LogDamage(before.path, end, `the file ends here, and the next segment begins at ${after.base}`);
-  }
   if (after.firstSequence <= before.firstSequence || after.epoch < before.epoch) {
     return new LogDamage(
       after.path,

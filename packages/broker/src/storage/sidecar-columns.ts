@@ -1,11 +1,31 @@
 /** The blocks and ids of one segment as columns, collected entry by entry for its sidecar. */
-import { block, entryHeader, readU64, recordHeaderBytes, recordType } from '../codec/format.ts';
+import { block, entryHeader, readU64, recordHeaderBytes, recordType, relocated } from '../codec/format.ts';
 import type { EntryHeader, LogAddress } from '../ports/mod.ts';
 import { assertStorage } from './index-assert.ts';
 
 const firstCapacity = 1024;
 /** Distances from a segment's base are stored in 32 bits. */
 const segmentSpanMax = 2 ** 32;
+
+/** Pids are below this. */
+const relocatedPidsFrom = 2 ** 52;
+
+/**
+ * Blocks that were relocated stand in a sidecar as blocks of a partition of their own: so the blocks that were written
+ * first stay in the order of their offsets over all segments, which a binary search over sidecars relies on.
+ */
+export function relocatedPid(pid: number): number {
+  return pid + relocatedPidsFrom;
+}
+
+export function isRelocatedPid(pid: number): boolean {
+  return pid >= relocatedPidsFrom;
+}
+
+/** The number of the partition itself. */
+export function originalPid(pid: number): number {
+  return pid >= relocatedPidsFrom ? pid - relocatedPidsFrom : pid;
+}
 
 export class SegmentColumns {
   readonly base: LogAddress;
@@ -43,13 +63,19 @@ export class SegmentColumns {
         length >= recordHeaderBytes && length <= to - at,
         `a record at address ${shift + at} has an impossible length`,
       );
-      if (bytes[at + 4] === recordType.block) this.addBlock(view, at, length, shift + at);
+      const type = bytes[at + 4];
+      if (type === recordType.block) this.addBlock(view, at, length, shift + at, false);
+      else if (type === recordType.relocatedBlock) {
+        const { blockAt } = relocated;
+        this.addBlock(view, at + blockAt, length - blockAt, shift + at + blockAt, true);
+      }
       at += length;
     }
     this.end = header.address + header.length;
   }
 
-  private addBlock(view: DataView, at: number, length: number, address: LogAddress): void {
+  /** The ids of a block that was relocated stay with the sidecar of its first segment. */
+  private addBlock(view: DataView, at: number, length: number, address: LogAddress, isCopy: boolean): void {
     const distance = address - this.base;
     assertStorage(distance >= 0 && distance < segmentSpanMax, `the block at ${address} is out of its segment's range`);
     const count = length < block.headerBytes ? 0 : view.getUint32(at + block.countAt, true);
@@ -59,13 +85,15 @@ export class SegmentColumns {
     );
     const row = this.blockCount;
     if (row === this.pids.length) this.growBlocks();
-    this.pids[row] = readU64(view, at + block.pidAt);
+    const pid = readU64(view, at + block.pidAt);
+    this.pids[row] = isCopy ? relocatedPid(pid) : pid;
     this.firstOffsets[row] = readU64(view, at + block.firstOffsetAt);
     this.stamps[row] = readU64(view, at + block.stampAt);
     this.distances[row] = distance;
     this.lengths[row] = length;
     this.counts[row] = count;
     this.blockCount++;
+    if (isCopy) return;
     for (let index = 0; index < count; index++) {
       const entry = at + block.tableAt + index * block.rowBytes;
       const high = view.getUint32(entry + 4, true);

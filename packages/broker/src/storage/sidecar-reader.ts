@@ -5,7 +5,8 @@
  * block and 0.1 bytes per id.
  */
 import { readU64 } from '../codec/format.ts';
-import type { BlockLocation, LogAddress } from '../ports/mod.ts';
+import type { BlockLocation, FoundId, LogAddress } from '../ports/mod.ts';
+import { isRelocatedPid, originalPid } from './sidecar-columns.ts';
 import {
   blockRow,
   idRow,
@@ -22,18 +23,23 @@ import type { SidecarFile, SidecarPage, SidecarPages } from './sidecar-pages.ts'
 /** Where an offset lies as seen from one segment. `absent`: the partition has no block in it, or the file was retired. */
 export type OffsetPlace = 'here' | 'before' | 'behind' | 'absent';
 
-/** A block with its number of records. */
-export interface CountedBlock extends BlockLocation {
-  count: number;
-}
-
 /** Takes blocks that were found, and blocks that follow them in the same partition and page. */
 export interface BlockSink {
   take(pid: number, firstOffset: number, count: number, stampUs: number, address: LogAddress, length: number): void;
 }
 
+/** A block as its sidecar lists it. */
+export interface ListedBlock extends BlockLocation {
+  pid: number;
+  /** A copy, made when its first segment was reclaimed. */
+  relocated: boolean;
+}
+
+/** Pages of blocks that are visited between two pauses: about 0.5 ms. */
+const pagesPerVisit = 32;
+
 /** Following blocks of the partition that are handed out with one that was found: a consumer will ask for them next. */
-const followersMax = 16;
+const followersMax = 30;
 
 export class Sidecar {
   readonly facts: SidecarFacts;
@@ -179,11 +185,7 @@ export class Sidecar {
   }
 
   /** The newest record of the partition with this id in this segment. */
-  async findId(
-    pid: number,
-    hashHigh: number,
-    hashLow: number,
-  ): Promise<{ offset: number; stampUs: number } | undefined> {
+  async findId(pid: number, hashHigh: number, hashLow: number): Promise<FoundId | undefined> {
     const fence = lastFence(
       this.idFencePids,
       (i) => this.idFenceHighs[i] < hashHigh || (this.idFenceHighs[i] === hashHigh && this.idFenceLows[i] <= hashLow),
@@ -211,7 +213,45 @@ export class Sidecar {
     return {
       offset: readU64(blocks.view, blockAt + blockRow.firstOffsetAt) + index,
       stampUs: readU64(blocks.view, blockAt + blockRow.stampAt),
+      index,
     };
+  }
+
+  /** Visits all blocks in the order of the file; `pause` is awaited between some of the pages. */
+  async visitBlocks(visit: (listed: ListedBlock) => void, pause: () => Promise<void>): Promise<void> {
+    const { firstPage, pages, rows, rowsPerPage, rowBytes } = this.plan.blocks;
+    const listed = {
+      pid: 0,
+      relocated: false,
+      address: 0,
+      length: 0,
+      firstOffset: 0,
+      stampUs: 0,
+      count: 0,
+    };
+    for (let from = 0; from < pages; from += pagesPerVisit) {
+      if (from > 0) await pause();
+      await this.pages.scan(
+        this.file,
+        firstPage + from,
+        Math.min(pagesPerVisit, pages - from),
+        (view, start, number) => {
+          const row = (number - firstPage) * rowsPerPage;
+          const to = Math.min(rows, row + rowsPerPage);
+          for (let i = row, at = start; i < to; i++, at += rowBytes) {
+            const pid = readU64(view, at + blockRow.pidAt);
+            listed.pid = originalPid(pid);
+            listed.relocated = isRelocatedPid(pid);
+            listed.address = this.base + view.getUint32(at + blockRow.distanceAt, true);
+            listed.length = view.getUint32(at + blockRow.lengthAt, true);
+            listed.firstOffset = readU64(view, at + blockRow.firstOffsetAt);
+            listed.stampUs = readU64(view, at + blockRow.stampAt);
+            listed.count = view.getUint32(at + blockRow.countAt, true);
+            visit(listed);
+          }
+        },
+      );
+    }
   }
 
   /** From now on no block is found, also not by questions under way. Ids are. */

@@ -191,6 +191,43 @@ export async function listSnapshots(disk: Disk): Promise<number[]> {
   return sequences.sort((a, b) => b - a);
 }
 
+/**
+ * What the snapshots in the folder say that they are of, newest first. Looks at their headers only; one whose header does
+ * not hold is left out.
+ */
+export async function listSnapshotMetas(disk: Disk, checksum: Checksum): Promise<SnapshotMeta[]> {
+  const metas: SnapshotMeta[] = [];
+  for (const sequence of await listSnapshots(disk)) {
+    const path = pathOf(sequence, 'snap');
+    const file = await disk.open(path, 'read');
+    try {
+      metas.push(await new SnapshotReader(file, checksum, path, sequence).header());
+    } catch (error) {
+      if (!(error instanceof SnapshotDamage)) throw error;
+    } finally {
+      await file.close();
+    }
+  }
+  return metas;
+}
+
+/**
+ * The oldest snapshot that is whole, reading all of it once: with the log behind it, it shows most. Undefined when no
+ * snapshot is whole, or none exists.
+ */
+export async function openOldestSnapshot(disk: Disk, checksum: Checksum): Promise<StoredSnapshot | undefined> {
+  for (const sequence of (await listSnapshots(disk)).reverse()) {
+    const path = pathOf(sequence, 'snap');
+    try {
+      const meta = await readAll(disk, checksum, path, sequence);
+      return { path, meta, chunks: () => readChunks(disk, checksum, path, sequence) };
+    } catch (error) {
+      if (!(error instanceof SnapshotDamage)) throw error;
+    }
+  }
+  return undefined;
+}
+
 async function removeSuperseded(disk: Disk): Promise<void> {
   let removed = false;
   for (const sequence of (await listSnapshots(disk)).slice(snapshotsKept)) {

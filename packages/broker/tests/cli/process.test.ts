@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -87,6 +87,20 @@ describe('the lanemq process', () => {
       const missing = lanemq(command, '--data', join(folder, 'nope'));
       assert.equal(missing.code, 1);
       assert.match(missing.err, /is no data folder/);
+    }
+  });
+
+  it('refuses a folder that holds something else, and leaves it as it was', async () => {
+    const other = await mkdtemp(join(tmpdir(), 'lanemq-cli-'));
+    try {
+      await writeFile(join(other, 'thesis.txt'), 'all of it');
+      const refused = lanemq('serve', '--port', '0', '--data', other);
+      assert.equal(refused.code, 1);
+      assert.match(refused.err, /is not empty \(it holds thesis\.txt\) and is no LaneMQ data folder: name an empty/);
+      assert.ok(!refused.err.includes('\n    at '), 'a message for people, no stack');
+      assert.deepEqual(await readdir(other), ['thesis.txt']);
+    } finally {
+      await rm(other, { recursive: true });
     }
   });
 

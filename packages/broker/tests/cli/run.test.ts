@@ -6,6 +6,7 @@ import type { LogReport } from '../../src/storage/offline.ts';
 const emptyLog: LogReport = {
   segments: [],
   damage: [],
+  gaps: [],
   recordsByType: new Map(),
   entries: 0,
   entryBytes: 0,
@@ -164,14 +165,14 @@ describe('lanemq serve', () => {
 });
 
 describe('lanemq inspect', () => {
-  it('shows segments, counts, record types and damage, and exits with 0', async () => {
+  it('shows segments, counts, record types and damage, and exits with 1 for the damage', async () => {
     const { code, out } = await called(['inspect', '--data', '/x'], {
       inspectFolder: async (folder) => {
         assert.equal(folder, '/x');
         return damaged;
       },
     });
-    assert.equal(code, 0);
+    assert.equal(code, 1);
     assert.match(out, /^segments\/0000000000000000\.seg {2}open .* 2 entries, 3 records, 200 bytes, sequence 1 to 2/m);
     assert.match(out, /^records: 2 block, 1 of type 99$/m);
     assert.match(out, /^17 bytes of an unfinished write/m);

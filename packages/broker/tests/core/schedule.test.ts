@@ -7,6 +7,7 @@ import { type QueueOptions, queueOptionTable } from '@lanemq/protocol';
 import fc from 'fast-check';
 import { BrokerState, CursorRecord, cursorBit, Schedule, type Subscription } from '../../src/core/mod.ts';
 import { taken } from '../../src/core/schedule.ts';
+import { noPlaces, quietListener } from './quiet-schedule.ts';
 
 const defaults = Object.fromEntries(
   Object.entries(queueOptionTable).map(([name, facts]) => [name, facts.default]),
@@ -31,12 +32,8 @@ class Bench {
     const tell = (subscription: Subscription): void => void this.waiting.delete(subscription.number);
     this.schedule = new Schedule(
       this.state,
-      {
-        stampOf: (lane, _pid, offset) => this.#stamps.get(lane)?.[offset] ?? 0,
-        blockAppended: () => undefined,
-        partitionRemoved: () => undefined,
-      },
-      { rowReady: tell, subscriptionReady: tell, laneAppended: () => undefined, queueRemoved: () => undefined },
+      { ...noPlaces, stampOf: (lane, _pid, offset) => this.#stamps.get(lane)?.[offset] ?? 0 },
+      { ...quietListener, rowReady: tell, subscriptionReady: tell, manyReady: tell },
     );
     this.state.genesis({ saltHigh: 1, saltLow: 2, seedHigh: 3, seedLow: 4, createdAtUs: 1 });
     this.state.observer = this.schedule;
@@ -299,16 +296,7 @@ describe('the schedule', () => {
         bench.loading.clear();
         bench.state.cursors.readiness.fill(0);
         bench.state.cursors.deadlineAt.fill(0);
-        const again = new Schedule(
-          bench.state,
-          { stampOf: () => 0, blockAppended: () => undefined, partitionRemoved: () => undefined },
-          {
-            rowReady: () => undefined,
-            subscriptionReady: () => undefined,
-            laneAppended: () => undefined,
-            queueRemoved: () => undefined,
-          },
-        );
+        const again = new Schedule(bench.state, noPlaces, quietListener);
         again.rebuild(bench.nowUs);
         for (const subscription of bench.state.subscriptions.values()) {
           const got = new Set<number>();

@@ -73,6 +73,7 @@ describe('the answer of a push', () => {
             pids: Float64Array.from(rows, (row) => row.pid),
             stamps: Float64Array.from(rows, (row) => row.stamp),
             indexes: Uint32Array.from(rows, (row) => row.index),
+            dues: null,
           }),
         );
         const expected = rows.map((row, index) => {

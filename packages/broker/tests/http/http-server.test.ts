@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { limits } from '@lanemq/protocol';
 import { block, recordFlag } from '../../src/codec/mod.ts';
 import { ask, RawClient } from './raw-client.ts';
 import { nothing, queued, startServer, type TestServer } from './silent-engine.ts';
@@ -691,6 +692,27 @@ describe('time and room', () => {
     await server.close();
   });
 
+  it('runs a limited number of large reads at a time and refuses more, until one is answered', async () => {
+    const server = await startServer();
+    const list = () => ask(server.port, 'GET', '/api/v1/resources/queues');
+    const running = Array.from({ length: limits.readsAtOnceMax }, list);
+    const replies = [];
+    for (let i = 0; i < limits.readsAtOnceMax; i++) replies.push((await server.engine.next('list')).reply);
+    const refused = await list();
+    assert.deepEqual([refused.status, JSON.parse(refused.body).code], [503, 'retry']);
+    replies[0].encode({ total: 0, isWhole: true });
+    replies[0].send(null);
+    assert.equal((await Promise.race(running)).status, 200);
+    const next = list();
+    replies.push((await server.engine.next('list')).reply);
+    for (const reply of replies.slice(1)) {
+      reply.encode({ total: 0, isWhole: true });
+      reply.send(null);
+    }
+    for (const answer of await Promise.all([...running, next])) assert.equal(answer.status, 200);
+    await server.close();
+  });
+
   it('a client that does not read its answer is cut when such answers fill the memory, and pops are served meanwhile', async () => {
     const server = await startServer({ slowReaderSeconds: 1, answerBytes: 1000 });
     const queue = {
@@ -704,12 +726,14 @@ describe('time and room', () => {
       messages: { total: 0, pending: 0, processing: 0, completed: 0, deadLetter: 0 },
       retainedBytes: 0,
       options: {} as never,
+      pausedAtUs: 0,
     };
     const client = await RawClient.open(server.port);
     client.socket.pause();
     client.write('GET /api/v1/resources/queues HTTP/1.1\r\nHost: x\r\n\r\n');
     const { reply } = await server.engine.next('list');
-    reply.encode(new Array(20_000).fill(queue));
+    for (let i = 0; i < 20_000; i++) reply.row(queue);
+    reply.encode({ total: 20_000, isWhole: true });
     reply.send(null);
     const metrics = async () => JSON.parse((await ask(server.port, 'GET', '/metrics')).body).http;
     assert.ok((await metrics()).unsentAnswerBytes > 1_000_000);

@@ -7,13 +7,22 @@ import type { AckItems, AckOutcome, ExtendOutcome, PopOutcome, PushItems, PushOu
 import { buildHttpServer, type HttpOptions } from '../../src/http/mod.ts';
 import type {
   ConfigureRequest,
+  DeadLetterChanges,
   DeadLetterPage,
+  DueEngine,
   Engine,
+  FetchReply,
+  FetchRequest,
+  GroupEngine,
   HealthReport,
+  ListReply,
+  OffsetReader,
   PopRequest,
   QueueDetail,
+  QueueList,
   QueueSummary,
   Reply,
+  Views,
 } from '../../src/runtime/mod.ts';
 import { EdgeQueues } from '../../src/runtime/mod.ts';
 
@@ -24,9 +33,13 @@ export type Arrived =
   | { readonly route: 'extend'; readonly stamp: number; readonly seconds: number; readonly reply: Reply<ExtendOutcome> }
   | { readonly route: 'configure'; readonly request: ConfigureRequest; readonly reply: Reply<QueueDetail> }
   | { readonly route: 'delete'; readonly queue: string; readonly reply: Reply<{ existed: boolean }> }
-  | { readonly route: 'list'; readonly reply: Reply<readonly QueueSummary[]> }
+  | { readonly route: 'list'; readonly reply: ListReply<QueueSummary, QueueList> }
   | { readonly route: 'detail'; readonly queue: string; readonly reply: Reply<QueueDetail | null> }
   | { readonly route: 'dead letters'; readonly filter: object; readonly reply: Reply<DeadLetterPage> }
+  | { readonly route: 'fetch'; readonly request: FetchRequest; readonly reply: FetchReply }
+  | { readonly route: 'fetch cancelled'; readonly request: FetchRequest }
+  | { readonly route: 'fetch offsets'; readonly entries: readonly object[]; readonly reply: object }
+  | { readonly route: 'changed'; readonly entries: readonly object[]; readonly reply: object }
   | { readonly route: 'cancel'; readonly request: PopRequest };
 
 type Route = Arrived['route'];
@@ -97,10 +110,6 @@ export class SilentEngine implements Engine {
     this.#arrive({ route: 'delete', queue, reply });
   }
 
-  listQueues(reply: Reply<readonly QueueSummary[]>): void {
-    this.#arrive({ route: 'list', reply });
-  }
-
   queueDetail(queue: string, reply: Reply<QueueDetail | null>): void {
     this.#arrive({ route: 'detail', queue, reply });
   }
@@ -109,8 +118,40 @@ export class SilentEngine implements Engine {
     this.#arrive({ route: 'dead letters', filter, reply });
   }
 
+  /** No test of HTTP alone asks for groups. */
+  get groups(): GroupEngine {
+    throw new Error('the silent engine knows no groups');
+  }
+
+  /** Nor for messages that wait. */
+  get due(): DueEngine {
+    throw new Error('the silent engine knows no messages that wait');
+  }
+
+  readonly reads: OffsetReader = {
+    fetch: (request, reply) => {
+      this.#arrive({ route: 'fetch', request, reply });
+      return () => this.#arrive({ route: 'fetch cancelled', request });
+    },
+    fetchOffsets: (entries, reply) => this.#arrive({ route: 'fetch offsets', entries, reply }),
+    changed: (entries, reply) => {
+      this.#arrive({ route: 'changed', entries, reply });
+      return () => undefined;
+    },
+  };
+
+  get deadLetterChanges(): DeadLetterChanges {
+    throw new Error('this engine changes no dead letters');
+  }
+
   health(): HealthReport {
     return this.report;
+  }
+
+  /** Of what consoles look at, only the list of queues arrives here. */
+  get views(): Views {
+    const listQueues: Views['listQueues'] = (_page, reply) => this.#arrive({ route: 'list', reply });
+    return { listQueues } as Views;
   }
 
   metrics(): Readonly<Record<string, number>> {
@@ -129,6 +170,7 @@ export function queued(count: number): PushOutcome {
     pids: zeros().fill(17),
     stamps: zeros().fill(1_790_000_000_000_000),
     indexes: new Uint32Array(count),
+    dues: null,
   };
 }
 

@@ -5,12 +5,8 @@ import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { type Hasher, scanPushBody } from '../../src/codec/mod.ts';
 import { itemStatus, type PushOutcome, type Refusal } from '../../src/core/mod.ts';
-import { openDataFolder } from '../../src/data-folder.ts';
-import { Shard, type Store } from '../../src/runtime/mod.ts';
-import { NodeDisk } from '../../src/system/node-disk.ts';
-import { SystemClock } from '../../src/system/system-clock.ts';
-import { SystemRandom } from '../../src/system/system-random.ts';
-import { SystemScheduler } from '../../src/system/system-scheduler.ts';
+import type { Shard } from '../../src/runtime/mod.ts';
+import { openShard } from './open-shard.ts';
 
 /** A hasher that gives every id the same fingerprint, as ids made to collide would have. */
 function colliding(real: Hasher): Hasher {
@@ -25,43 +21,6 @@ function colliding(real: Hasher): Hasher {
     hasher.low = real.low;
   };
   return hasher;
-}
-
-async function openShard(folder: string): Promise<Shard> {
-  const scheduler = new SystemScheduler();
-  const clock = new SystemClock();
-  const refuse = (): never => {
-    throw new Error('no background work is expected here');
-  };
-  const open = async (): Promise<Store> => {
-    const store = await openDataFolder({
-      disk: new NodeDisk(folder),
-      scheduler,
-      clock,
-      random: new SystemRandom(),
-      background: {
-        buildSegmentIndex: refuse,
-        buildSnapshot: refuse,
-        cancel: async () => undefined,
-        close: async () => undefined,
-      },
-      logOptions: {},
-      log: () => undefined,
-    });
-    return { ...store, hasher: colliding(store.hasher) };
-  };
-  const host = {
-    clock,
-    scheduler,
-    cipher: null,
-    reopen: open,
-    isDiskFull: () => false,
-    log: () => undefined,
-    fatal: (error: Error) => {
-      throw error;
-    },
-  };
-  return new Shard(await open(), host, { snapshotLogBytes: 2 ** 30, parkedPopsMax: 10 });
 }
 
 function push(shard: Shard, ids: readonly string[]): Promise<{ statuses: number[]; offsets: number[] }> {
@@ -87,7 +46,7 @@ describe('ids with equal fingerprints', async () => {
   after(() => rm(folder, { recursive: true, force: true }));
 
   it('are told apart by the ids themselves: only an equal id is a duplicate', async () => {
-    const shard = await openShard(folder);
+    const shard = await openShard(folder, (store) => ({ ...store, hasher: colliding(store.hasher) }));
     const { queued, duplicate } = itemStatus;
     assert.deepEqual(await push(shard, ['a', 'b', 'a']), {
       statuses: [queued, queued, duplicate],

@@ -16,16 +16,23 @@ import {
 } from '../../src/core/mod.ts';
 import type { PayloadCipher } from '../../src/ports/mod.ts';
 import type {
+  ConfiguredQueue,
   ConfigureRequest,
   DeadLetterPage,
+  DeadLetterView,
   DeleteQueueOutcome,
   PopRequest,
   QueueDetail,
+  ReplayOutcome,
+  ReplayTarget,
   Reply,
   Shard,
 } from '../../src/runtime/mod.ts';
+import { AuditedDue } from './audited-due.ts';
+import { AuditedGroups } from './audited-groups.ts';
 import type { AckedItem, Auditor, Moment, OpenPop, PopAnswer, PushedItem, PushedResult } from './auditor.ts';
 import type { Delivery } from './expected-pop.ts';
+import type { ExpectedDeadLetter } from './expected-state.ts';
 import type { SimulatedProcess } from './simulated-process.ts';
 import type { SimulatedRandom } from './simulated-random.ts';
 import type { SimulatedScheduler } from './simulated-scheduler.ts';
@@ -52,6 +59,20 @@ export interface SentAck {
   readonly error: string | null;
 }
 
+/** How calls are made, for those about groups. */
+export interface AuditedCalls {
+  readonly host: EngineHost;
+  call<Outcome, Answer>(
+    name: string,
+    done: (result: Result<Answer>) => void,
+    send: (shard: Shard, reply: Reply<Outcome>) => void,
+    decided: (outcome: Outcome, moment: Moment) => Answer,
+    more?: CallOptions,
+  ): void;
+  guarded(work: () => void): void;
+  readonly momentOf: (process: SimulatedProcess, shard: Shard) => Moment | null;
+}
+
 export interface EngineHost {
   readonly auditor: Auditor;
   readonly scheduler: SimulatedScheduler;
@@ -65,7 +86,7 @@ export interface EngineHost {
   trace(text: string): void;
 }
 
-interface CallOptions {
+export interface CallOptions {
   /** A refusal leaves the broker. */
   readonly refused?: (refusal: Refusal) => void;
   /** An answer leaves the broker. */
@@ -81,9 +102,19 @@ export class AuditedEngine {
   /** Calls without an answer yet. */
   readonly #open = new Set<() => void>();
   readonly #reader = new BlockReader();
+  readonly groups: AuditedGroups;
+  readonly due: AuditedDue;
 
   constructor(host: EngineHost) {
     this.#host = host;
+    const calls: AuditedCalls = {
+      host,
+      call: (name, done, send, decided, more) => this.#call(name, done, send, decided, more),
+      guarded: (work) => this.#guarded(work),
+      momentOf,
+    };
+    this.groups = new AuditedGroups(calls);
+    this.due = new AuditedDue(calls);
   }
 
   get openCalls(): number {
@@ -221,7 +252,7 @@ export class AuditedEngine {
   }
 
   configure(request: ConfigureRequest, done: (result: Result<null>) => void): void {
-    this.#call<QueueDetail, null>(
+    this.#call<ConfiguredQueue, null>(
       `configure ${JSON.stringify(request)}`,
       done,
       (shard, reply) => shard.configureQueue(request, reply),
@@ -273,6 +304,44 @@ export class AuditedEngine {
     );
   }
 
+  replay(row: DeadLetterView, target: ReplayTarget, done: (result: Result<string>) => void): void {
+    this.#call<ReplayOutcome, string>(
+      `replay ${row.id}`,
+      done,
+      (shard, reply) => shard.deadLetterChanges.replay(row.id, target, reply),
+      (outcome, moment) => {
+        this.#host.auditor.replayDecided(moment, row, target, outcome);
+        return outcome.result;
+      },
+    );
+  }
+
+  deleteAddress(row: DeadLetterView, done: (result: Result<number>) => void): void {
+    const { pid, transactionId } = row;
+    this.#call<{ deleted: number }, number>(
+      `delete ${pid} ${transactionId}`,
+      done,
+      (shard, reply) => shard.deadLetterChanges.deleteAt({ pid, transactionId }, reply),
+      ({ deleted }, moment) => {
+        const isIt = (each: ExpectedDeadLetter, id: string): boolean => each.pid === pid && id === transactionId;
+        this.#host.auditor.deadLettersDeleted(moment, isIt, deleted);
+        return deleted;
+      },
+    );
+  }
+
+  purge(queue: string, done: (result: Result<number>) => void): void {
+    this.#call<{ deleted: number }, number>(
+      `purge ${queue}`,
+      done,
+      (shard, reply) => shard.deadLetterChanges.purge(queue, null, reply),
+      ({ deleted }, moment) => {
+        this.#host.auditor.deadLettersDeleted(moment, (row) => row.queue === queue, deleted);
+        return deleted;
+      },
+    );
+  }
+
   /** One call. `decided` runs when the broker encodes its answer. */
   #call<Outcome, Answer>(
     name: string,
@@ -308,10 +377,11 @@ export class AuditedEngine {
           if (!process.isAlive) return;
           this.#guarded(() => {
             const moment = momentOf(process, shard);
-            if (moment === null) throw new Error('a decision was made without a store');
             // What is encoded later than it was decided says nothing about the present end of the log.
-            sequence = more.decidesWhenEncoded === false ? 0 : moment.sequence;
-            answer = decided(outcome, moment);
+            const isLater = more.decidesWhenEncoded === false;
+            if (moment === null && !isLater) throw new Error('a decision was made without a store');
+            sequence = isLater ? 0 : (moment as Moment).sequence;
+            answer = decided(outcome, moment as Moment);
             this.#host.trace(`decided ${name.slice(0, 12)} in ${sequence}: ${JSON.stringify(answer).slice(0, 400)}`);
           });
         },
@@ -361,9 +431,10 @@ export function momentOf(process: SimulatedProcess, shard: Shard): Moment | null
 }
 
 function pushBody(items: readonly PushedItem[]): Uint8Array {
-  const rows = items.map(({ queue, partition, id, payload }) => {
+  const rows = items.map(({ queue, partition, id, payload, delayMs }) => {
+    const delayPart = delayMs === undefined ? '' : `,"delayMs":${delayMs}`;
     const idPart = id === null ? '' : `,"transactionId":${JSON.stringify(id)}`;
-    return `{"queue":${JSON.stringify(queue)},"partition":${JSON.stringify(partition)}${idPart},"payload":${payload}}`;
+    return `{"queue":${JSON.stringify(queue)},"partition":${JSON.stringify(partition)}${idPart}${delayPart},"payload":${payload}}`;
   });
   return textEncoder.encode(`{"items":[${rows.join(',')}]}`);
 }
@@ -397,5 +468,6 @@ function pushedResults(outcome: PushOutcome): PushedResult[] {
     pid: outcome.pids[i],
     stampUs: outcome.stamps[i],
     index: outcome.indexes[i],
+    dueUs: outcome.dues === null ? 0 : outcome.dues[i],
   }));
 }

@@ -9,10 +9,21 @@
  * model field by field, so that a wrong turn shows at once and not only when somebody is served by it.
  */
 import { type QueueOptions, queueOptionTable } from '@lanemq/protocol';
-import { type AckOutcome, type BrokerState, cursorBit, idText, itemStatus } from '../../src/core/mod.ts';
-import type { DeadLetterPage, PopRequest, QueueDetail } from '../../src/runtime/mod.ts';
+import { type AckOutcome, type BrokerState, cursorBit, idText, itemStatus, parseId } from '../../src/core/mod.ts';
+import type {
+  ConfiguredQueue,
+  DeadLetterPage,
+  DeadLetterView,
+  PopRequest,
+  QueueDetail,
+  ReplayOutcome,
+  ReplayTarget,
+} from '../../src/runtime/mod.ts';
+import { DueAudit } from './due-audit.ts';
 import { type ExpectedAckItem, expectAck, isSameVerdict } from './expected-ack.ts';
+import { certainlyLeased, DeliveryRates, givenUp, isGivenUp } from './expected-limits.ts';
 import { claimableSince, claimed, type Delivery, leaseUsOf, objection, withExpiredPassed } from './expected-pop.ts';
+import { mayBeCleaned, miscount, trimObjection } from './expected-retention.ts';
 import {
   type ExpectedCursor,
   type ExpectedDeadLetter,
@@ -23,8 +34,9 @@ import {
   freshCursor,
   handedBack,
   hasLiveLease,
-  ttlUsOf,
+  periodOf,
 } from './expected-state.ts';
+import { GroupAudit } from './group-audit.ts';
 import { ChangeLog } from './versioned.ts';
 
 export class Violation extends Error {
@@ -45,6 +57,8 @@ export interface PushedItem {
   /** null = none was sent. */
   readonly id: string | null;
   readonly payload: string;
+  /** Absent = at once. */
+  readonly delayMs?: number;
 }
 
 /** One item of a push's answer. */
@@ -54,6 +68,8 @@ export interface PushedResult {
   readonly pid: number;
   readonly stampUs: number;
   readonly index: number;
+  /** The time it waits for, microseconds; 0 = none. */
+  readonly dueUs: number;
 }
 
 /** A pop on its way: from the request until its answer left. */
@@ -99,10 +115,15 @@ export interface AuditCounts {
   redelivered: number;
   acked: number;
   deadLetters: number;
+  replayed: number;
+  givenUp: number;
   emptyPops: number;
   /** Changes that a crash took back. */
   takenBack: number;
   recoveries: number;
+  /** Records that the broker removed, and partitions. */
+  removed: number;
+  cleaned: number;
 }
 
 function ensure(condition: boolean, promise: string): asserts condition {
@@ -154,9 +175,13 @@ export class Auditor {
     redelivered: 0,
     acked: 0,
     deadLetters: 0,
+    replayed: 0,
+    givenUp: 0,
     emptyPops: 0,
     takenBack: 0,
     recoveries: 0,
+    removed: 0,
+    cleaned: 0,
   };
   readonly queues = new Map<string, ExpectedQueue>();
   readonly partitions = new Map<number, ExpectedPartition>();
@@ -179,9 +204,34 @@ export class Auditor {
   mayStandStill = false;
   /** How long readiness may take to show, microseconds: reading from a slow disk takes time. */
   readonly #slackUs: number;
+  readonly groups: GroupAudit = new GroupAudit({
+    changes: this.#changes,
+    queues: this.queues,
+    ensure: (condition, promise) => ensure(condition, promise),
+    sync: (moment) => {
+      this.#changes.sequence = moment.sequence;
+      this.#sync(moment, new Set());
+    },
+    takeOverRemovals: ({ state, nowUs }) => this.#takeOverRemovals(state, nowUs),
+    known: (partition, group) => this.#unsought(partition, group),
+    candidates: (partition, group, nowUs) => this.#candidates(partition, group, nowUs),
+  });
+  readonly due: DueAudit = new DueAudit({
+    changes: this.#changes,
+    partitions: this.partitions,
+    ensure: (condition, promise) => ensure(condition, promise),
+    begin: (moment) => this.#begin(moment, new Set()),
+  });
+  readonly #rates = new DeliveryRates();
 
-  constructor(slackUs: number) {
+  /** The ids of a segment that was reclaimed lay in a file that was damaged. */
+  mayForgetIds = false;
+  /** How long an empty partition stays; 0 = for ever. */
+  readonly cleanupUs: number;
+
+  constructor(slackUs: number, cleanupUs = 0) {
     this.#slackUs = slackUs;
+    this.cleanupUs = cleanupUs;
   }
 
   // Answers and ends
@@ -203,10 +253,12 @@ export class Auditor {
     );
     this.counts.takenBack += this.#changes.forgetAfter(lastDecided);
     this.counts.recoveries++;
+    this.#rates.clear();
     // Nothing of what is left can be taken back any more.
     this.#changes.settle(lastDecided);
     this.compare({ state, nowUs: Number.POSITIVE_INFINITY, sequence: lastDecided });
     for (const pop of this.openPops) if (pop.isOver) this.openPops.delete(pop);
+    this.groups.recovered();
   }
 
   // Decisions
@@ -265,7 +317,8 @@ export class Auditor {
         continue;
       }
       if (item.id !== null) first.set(item.id, i);
-      const known = partition === undefined ? undefined : this.#remembered(partition, item.id, nowUs, windowUs);
+      let known = partition === undefined ? undefined : this.#remembered(partition, item.id, nowUs, windowUs);
+      if (this.mayForgetIds && result.status === itemStatus.queued) known = undefined;
       if (known === undefined) {
         ensure(
           result.status === itemStatus.queued,
@@ -299,7 +352,9 @@ export class Auditor {
     if (id === null || windowUs === 0) return undefined;
     const offset = partition.offsets.get(id)?.at(-1);
     const record = offset === undefined ? undefined : partition.records[offset];
-    return record !== undefined && record.stampUs >= nowUs - windowUs ? record : undefined;
+    if (record === undefined || record.stampUs < nowUs - windowUs) return undefined;
+    // A message id is known as long as its record is there.
+    return record.hasOwnId || record.offset >= partition.logStart ? record : undefined;
   }
 
   #store(
@@ -341,6 +396,7 @@ export class Auditor {
         index: i,
       };
       this.#changes.push(partition.records, record);
+      this.due.stored(partition, record.offset, item.delayMs ?? 0, nowUs, result.dueUs);
       this.#changes.set(partition.offsets, record.id, [...(partition.offsets.get(record.id) ?? []), record.offset]);
     });
     this.#changes.push(partition.appends, { first: firstOffset, last: partition.last, stampUs: nowUs });
@@ -350,7 +406,7 @@ export class Auditor {
   /** What the group furthest behind has at least to do: where the broker counts more is its own affair. */
   #leastDepth(queue: ExpectedQueue, nowUs: number): number {
     let total = 0;
-    for (const partition of queue.partitions.values()) total += partition.records.length;
+    for (const partition of queue.partitions.values()) total += partition.records.length - partition.logStart;
     if (queue.subscriptions.size === 0) return total;
     let worst = 0;
     for (const [group, subscription] of queue.subscriptions) {
@@ -358,7 +414,7 @@ export class Auditor {
       let pending = 0;
       for (const partition of queue.partitions.values()) {
         const committed = Math.max(...this.#candidates(partition, group, nowUs).map((cursor) => cursor.committed));
-        pending += partition.last - committed;
+        pending += partition.last - Math.max(committed, partition.logStart - 1);
       }
       worst = Math.max(worst, pending);
     }
@@ -414,8 +470,27 @@ export class Auditor {
       claims.push({ partition: this.#checkDelivery(moment, request, queues, delivery), group: request.group });
     }
     pop.claims = claims;
+    this.#checkLimits(moment, pop, answer);
     if (deliveries.length === 0) this.#checkEmpty(moment, pop, queues);
     if (pop.isCancelled) this.#mayHandBack(pop);
+  }
+
+  /** A group gets no more of a queue than the queue's options let it. */
+  #checkLimits({ nowUs }: Moment, pop: OpenPop, { deliveries }: PopAnswer): void {
+    const { group, commitOnDelivery } = pop.request;
+    for (const queue of new Set(pop.claims.map(({ partition }) => partition.queue))) {
+      const { maxLeasedPartitions } = queue.options;
+      const leased = certainlyLeased(queue, group, nowUs);
+      ensure(
+        commitOnDelivery || maxLeasedPartitions === 0 || leased <= maxLeasedPartitions,
+        `${group} has ${leased} partitions of ${queue.name} under lease, of at most ${maxLeasedPartitions}`,
+      );
+      const count = deliveries
+        .filter(({ pid }) => this.partitions.get(pid)?.queue === queue)
+        .reduce((sum, { records }) => sum + records.length, 0);
+      const reason = this.#rates.delivered(queue, group, count, nowUs);
+      ensure(reason === null, `${group} of ${queue.name}: ${reason}`);
+    }
   }
 
   #queuesOf(request: PopRequest): ExpectedQueue[] {
@@ -473,13 +548,14 @@ export class Auditor {
       nowUs,
       commitOnDelivery: request.commitOnDelivery,
       conflation: subscription?.conflation === true,
-      leaseUs: leaseUsOf(request, partition.queue.options.leaseTime),
+      isPaused: subscription?.isPaused === true,
+      leaseUs: leaseUsOf(request, partition.queue.options.leaseTime, partition.queue.options.maxLeaseSeconds),
     };
     const objections: string[] = [];
     const next: ExpectedCursor[] = [];
     for (const cursor of this.#candidates(partition, group, nowUs)) {
       const reason = objection(partition, cursor, delivery, facts);
-      if (reason === null) next.push(claimed(cursor, delivery, facts));
+      if (reason === null) next.push(claimed(partition.queue, cursor, delivery, facts));
       else objections.push(reason);
     }
     const offsets = delivery.records.map(({ offset }) => offset);
@@ -508,11 +584,15 @@ export class Auditor {
 
   /** Where the group may be in the partition, as far as the answers so far tell. */
   #candidates(partition: ExpectedPartition, group: string, nowUs: number): readonly ExpectedCursor[] {
-    return this.#known(partition, group).flatMap((cursor) => withExpiredPassed(partition, cursor, nowUs));
+    return this.#known(partition, group, nowUs).flatMap((cursor) => withExpiredPassed(partition, cursor, nowUs));
   }
 
   /** The same, but for expired records that may have been passed over. */
-  #known(partition: ExpectedPartition, group: string): readonly ExpectedCursor[] {
+  #known(partition: ExpectedPartition, group: string, nowUs: number): readonly ExpectedCursor[] {
+    return this.groups.withSeeks(partition, group, this.#unsought(partition, group), nowUs);
+  }
+
+  #unsought(partition: ExpectedPartition, group: string): readonly ExpectedCursor[] {
     const known = partition.cursors.get(group);
     if (known === undefined) return this.#starts(partition, group).map((committed) => freshCursor(committed, 0));
     return known.flatMap((cursor) => (cursor.lease?.mayVanish ? [cursor, handedBack(cursor)] : [cursor]));
@@ -522,7 +602,12 @@ export class Auditor {
   #starts(partition: ExpectedPartition, group: string): number[] {
     const subscription = partition.queue.subscriptions.get(group);
     const starts = new Set<number>();
-    if (subscription?.registered) starts.add(startOf(partition, subscription.mode, subscription.sinceUs));
+    if (subscription?.registered) {
+      for (const { mode, sinceUs } of [subscription, ...(subscription.earlier ?? [])]) {
+        starts.add(startOf(partition, mode, sinceUs));
+      }
+    }
+    for (const start of this.groups.startsIn(partition, group)) starts.add(start);
     const key = JSON.stringify([partition.queue.name, partition.name, group]);
     for (const pinned of this.#pinnedStarts) {
       if (pinned.key !== key) continue;
@@ -547,6 +632,8 @@ export class Auditor {
     const limitUs = Math.min(nowUs, nowUs - closingUs) - this.#slackUs;
     if (pop.isCancelled || this.mayStandStill || pop.submittedUs > limitUs || pop.submittedUs < this.sleptAtUs) return;
     for (const queue of queues) {
+      // Until there is room again it may rightly get nothing.
+      if (queue.options.maxLeasedPartitions > 0 || queue.options.maxPerSecond > 0) continue;
       for (const { partition, sinceUs } of this.claimable(queue, request.group, nowUs)) {
         if (request.target.kind === 'partition' && request.target.partition !== partition.name) continue;
         ensure(
@@ -561,11 +648,13 @@ export class Auditor {
   claimable(queue: ExpectedQueue, group: string, nowUs: number): { partition: ExpectedPartition; sinceUs: number }[] {
     const subscription = queue.subscriptions.get(group);
     const found: { partition: ExpectedPartition; sinceUs: number }[] = [];
-    if (subscription?.registered !== true) return found;
+    if (subscription?.registered !== true || subscription.isPaused === true || queue.isPaused) return found;
     for (const partition of queue.partitions.values()) {
-      const since = this.#known(partition, group).map((cursor) => claimableSince(partition, cursor, nowUs));
+      if (partition.isPaused) continue;
+      const since = this.#known(partition, group, nowUs).map((cursor) => claimableSince(partition, cursor, nowUs));
       if (since.length === 0 || since.includes(null)) continue;
-      found.push({ partition, sinceUs: Math.max(subscription.seenAtUs, ...(since as number[])) });
+      const resumedAtUs = Math.max(subscription.resumedAtUs ?? 0, queue.resumedAtUs, partition.resumedAtUs);
+      found.push({ partition, sinceUs: Math.max(subscription.seenAtUs, resumedAtUs, ...(since as number[])) });
     }
     return found;
   }
@@ -577,13 +666,18 @@ export class Auditor {
         withExpiredPassed(partition, cursor, nowUs).some(({ committed }) => committed === partition.last);
       const cursors = partition.cursors.get(group);
       // Where it has been nowhere yet, one of the places where it may begin must be the end.
-      return cursors?.every(isAtEnd) ?? this.#known(partition, group).some(isAtEnd);
+      return cursors?.every(isAtEnd) ?? this.#known(partition, group, nowUs).some(isAtEnd);
     });
   }
 
   /** The answer of a pop left. */
   popEnded(pop: OpenPop): void {
     this.openPops.delete(pop);
+  }
+
+  /** A group that is deleted and comes again has its whole rate at once. */
+  groupDeleted(): void {
+    this.#rates.clear();
   }
 
   /** A pop was refused, or its process died. Until the folder is opened again it may explain what it did before. */
@@ -593,7 +687,9 @@ export class Auditor {
 
   /** The process died, and with it everything it was asked. */
   processEnded(): void {
+    this.#rates.clear();
     for (const pop of this.openPops) this.popFailed(pop);
+    this.groups.processEnded();
   }
 
   /** The client of a pop is gone: what it claimed and nobody got is handed back, some time. */
@@ -604,6 +700,7 @@ export class Auditor {
   }
 
   #mayHandBack(pop: OpenPop): void {
+    this.#rates.clear();
     if (pop.request.commitOnDelivery) return;
     for (const { partition, group } of pop.claims) {
       const cursors = (partition.cursors.get(group) ?? []).map((cursor) =>
@@ -653,7 +750,10 @@ export class Auditor {
     const next: ExpectedCursor[] = [];
     const expectations: string[] = [];
     const consider = (base: ExpectedCursor | null, cursor: ExpectedCursor | null): void => {
-      const expected = expectAck(partition, cursor, leaseStamp, asked, nowUs);
+      for (const forgets of this.mayForgetIds ? [false, true] : [false]) look(base, cursor, forgets);
+    };
+    const look = (base: ExpectedCursor | null, cursor: ExpectedCursor | null, forgets: boolean): void => {
+      const expected = expectAck(partition, cursor, leaseStamp, asked, nowUs, forgets);
       if (expected.verdicts.every((verdict, i) => isSameVerdict(verdict, actual[i]))) {
         matching.push(expected);
         // Where nothing changed, it stays open how many expired records were passed over.
@@ -661,7 +761,7 @@ export class Auditor {
         if (after !== null) next.push(after);
       } else expectations.push(`${JSON.stringify(expected.verdicts)} for ${JSON.stringify(cursor)}`);
     };
-    for (const base of this.#known(partition, group)) {
+    for (const base of this.#known(partition, group, nowUs)) {
       for (const cursor of withExpiredPassed(partition, base, nowUs)) consider(base, cursor);
     }
     // A group without a known cursor may not have one at all.
@@ -687,8 +787,9 @@ export class Auditor {
     nowUs: number,
   ): void {
     const key = deadLetterKey(partition.pid, group, offset);
-    ensure(!this.deadLetters.has(key), `a group gives a record up once: ${key}`);
     const { queue } = partition;
+    const isAgain = this.deadLetters.has(key);
+    ensure(!isAgain || this.groups.isRewound(queue.number, group), `a group gives a record up once: ${key}`);
     const row = {
       queue: queue.name,
       queueNumber: queue.number,
@@ -717,8 +818,12 @@ export class Auditor {
         most++;
         if (live.length === cursors.length) least++;
         const extended = cursors.map((cursor) => {
-          if (!live.includes(cursor) || cursor.lease === null || cursor.lease.expiresAtUs >= untilUs) return cursor;
-          return { ...cursor, lease: { ...cursor.lease, expiresAtUs: untilUs }, changedAtUs: nowUs };
+          if (!live.includes(cursor) || cursor.lease === null) return cursor;
+          const { maxLeaseSeconds } = partition.queue.options;
+          const lastUs = maxLeaseSeconds > 0 ? leaseStamp + maxLeaseSeconds * 1_000_000 : untilUs;
+          const endUs = Math.min(untilUs, lastUs);
+          if (cursor.lease.expiresAtUs >= endUs) return cursor;
+          return { ...cursor, lease: { ...cursor.lease, expiresAtUs: endUs }, changedAtUs: nowUs };
         });
         for (const cursor of extended) {
           if (cursor.lease?.stampUs === leaseStamp) earliestUs = Math.min(earliestUs, cursor.lease.expiresAtUs);
@@ -736,10 +841,82 @@ export class Auditor {
     );
   }
 
+  replayDecided(moment: Moment, row: DeadLetterView, target: ReplayTarget, outcome: ReplayOutcome): void {
+    this.#begin(moment, new Set(target.queue === null ? [] : [target.queue]));
+    const key = deadLetterKey(row.pid, row.group, row.offset);
+    const expected = this.deadLetters.get(key);
+    const isThere = expected?.stampUs === row.failedAtUs;
+    ensure(isThere === (outcome.result !== 'gone'), `a dead letter is gone exactly when it was removed: ${key}`);
+    if (outcome.result === 'gone') return;
+    const record = this.partitions.get(row.pid)?.records[row.offset];
+    ensure(record !== undefined, `a dead letter is of a record: ${key}`);
+    const item = {
+      queue: target.queue ?? row.queue,
+      partition: target.partition ?? row.partition,
+      id: `dlq:${row.id}`,
+      payload: record.payload,
+    };
+    if (outcome.result === 'refused') {
+      if (outcome.refusal.code === 'queue_full') this.pushRefused([item]);
+      return;
+    }
+    ensure(outcome.queue === item.queue && outcome.partition === item.partition, `a replay goes where it was sent`);
+    ensure(outcome.originalTransactionId === record.id && outcome.group === row.group, `a replay names its origin`);
+    const parts = { stampUs: 0, number: 0, index: 0 };
+    const bytes = new TextEncoder().encode(outcome.messageId);
+    ensure(parseId(moment.state.identity, bytes, 0, bytes.length, parts), 'a replay answers a message id');
+    const status = outcome.result === 'moved' ? itemStatus.queued : itemStatus.duplicate;
+    const { stampUs, number: pid, index } = parts;
+    this.pushDecided(moment, [item], [{ status, offset: outcome.offset, pid, stampUs, index, dueUs: 0 }]);
+    if (outcome.result === 'moved') {
+      this.#changes.delete(this.deadLetters, key);
+      this.counts.replayed++;
+    }
+  }
+
+  /** Rows were deleted: all that `isMeant` says, and no other. */
+  deadLettersDeleted(
+    moment: Moment,
+    isMeant: (row: ExpectedDeadLetter, transactionId: string) => boolean,
+    deleted: number,
+  ): void {
+    this.#begin(moment, new Set());
+    let count = 0;
+    for (const [key, row] of [...this.deadLetters]) {
+      const record = this.partitions.get(row.pid)?.records[row.offset];
+      if (!isMeant(row, record?.id ?? '')) continue;
+      this.#changes.delete(this.deadLetters, key);
+      count++;
+    }
+    ensure(count === deleted, `${count} dead letters are deleted, not ${deleted}`);
+  }
+
+  /** Pops file what was delivered too often; no answer tells of it. */
+  #syncGivenUp({ state, nowUs }: Moment): void {
+    for (const row of state.deadLetters.all()) {
+      if (!isGivenUp(row)) continue;
+      // A group that was moved back gives the same record up again: its newer row takes the place of the earlier one.
+      const known = this.deadLetters.get(deadLetterKey(row.pid, row.group, row.offset));
+      if (known?.stampUs === row.stampUs) continue;
+      const partition = this.partitions.get(row.pid);
+      ensure(partition !== undefined, `a dead letter belongs to a partition: pid ${row.pid}`);
+      const cursors = this.#candidates(partition, row.group, row.stampUs);
+      const conflation = partition.queue.subscriptions.get(row.group)?.conflation === true;
+      const after = givenUp(cursors, row, conflation, row.stampUs);
+      ensure(
+        after.length > 0,
+        `${row.group} may not give up offset ${row.offset} of pid ${row.pid} at ${row.stampUs}: "${row.error}" with ${JSON.stringify(cursors)}, now ${nowUs}`,
+      );
+      this.#changes.set(partition.cursors, row.group, distinct(after));
+      this.#file(partition, row.group, row.offset, row.error, row.retryCount, row.stampUs);
+      this.counts.givenUp++;
+    }
+  }
+
   configureDecided(
     moment: Moment,
     asked: { queue: string; namespace: string | null; task: string | null; mode: string; options: object },
-    view: QueueDetail,
+    view: ConfiguredQueue,
   ): void {
     const { nowUs, state } = moment;
     this.#begin(moment, new Set([asked.queue]), true);
@@ -778,9 +955,10 @@ export class Auditor {
   }
 
   #setOptions(queue: ExpectedQueue, options: QueueOptions, nowUs: number): void {
+    this.#rates.clear();
     const before = { options: queue.options, ttls: queue.ttls, changedAtUs: queue.changedAtUs };
     queue.options = options;
-    queue.ttls = [...queue.ttls, { fromUs: nowUs, ttlUs: ttlUsOf(options) }];
+    queue.ttls = [...queue.ttls, periodOf(options, nowUs)];
     queue.changedAtUs = nowUs;
     this.#changes.did(() => Object.assign(queue, before));
   }
@@ -811,7 +989,7 @@ export class Auditor {
     ensure((view === null) === (queue === undefined), `a queue is shown when it exists: ${name}`);
     if (view === null || queue === undefined) return;
     let total = 0;
-    for (const partition of queue.partitions.values()) total += partition.records.length;
+    for (const partition of queue.partitions.values()) total += partition.records.length - partition.logStart;
     ensure(view.messages.total === total, `${name} holds ${total} messages, not ${view.messages.total}`);
     ensure(view.partitionCount === queue.partitions.size, `${name} has ${queue.partitions.size} partitions`);
     ensure(sameOptions(view.options, queue.options), `${name} is shown with its options`);
@@ -863,7 +1041,9 @@ export class Auditor {
   }
 
   /** Waiting pops create queues and register groups before they answer: what they did is taken over, if they could. */
-  #sync({ state, nowUs }: Moment, creating: ReadonlySet<string>): void {
+  #sync(moment: Moment, creating: ReadonlySet<string>): void {
+    const { state, nowUs } = moment;
+    this.#takeOverRemovals(state, nowUs);
     for (const [name, queue] of this.queues) {
       ensure(state.queues.get(name)?.number === queue.number, `the queue ${name} exists until it is deleted`);
     }
@@ -875,9 +1055,12 @@ export class Auditor {
         ensure(isExplained, `somebody created the queue ${queue.name}`);
         expected = new ExpectedQueue(queue.number, queue.name, implicitOptions(), nowUs);
         Object.assign(expected, labelsByName(queue.name));
+        // It may have been paused since it was made.
+        expected.isPaused = queue.pausedAtUs > 0;
         this.#addQueue(expected);
       }
       ensure(sameOptions(queue.options, expected.options), `the queue ${queue.name} has the options it was given`);
+      ensure(queue.pausedAtUs > 0 === expected.isPaused, `the queue ${queue.name} is paused when it was`);
       for (const subscription of queue.subscriptions) {
         const { number, group, mode, sinceUs, conflation, registered } = subscription;
         const before = expected.subscriptions.get(group);
@@ -887,12 +1070,28 @@ export class Auditor {
           before.sinceUs === sinceUs &&
           before.conflation === conflation &&
           before.registered === registered;
+        const isPaused = subscription.pausedAtUs > 0;
+        if (before !== undefined) {
+          ensure(isPaused === (before.isPaused === true), `${group} on ${queue.name} is paused when it was`);
+        }
         if (isSame) continue;
-        const facts = { number, mode, sinceUs, conflation, registered, seenAtUs: nowUs };
-        const text = JSON.stringify({ queue: queue.number, group, ...facts, seenAtUs: 0 });
+        const pause = before === undefined ? { isPaused, resumedAtUs: nowUs } : before;
+        const facts: ExpectedSubscription = {
+          number,
+          mode,
+          sinceUs,
+          conflation,
+          registered,
+          seenAtUs: nowUs,
+          isPaused: pause.isPaused === true,
+          resumedAtUs: pause.resumedAtUs ?? 0,
+        };
+        const text = JSON.stringify({ queue: queue.number, group, number, mode, sinceUs, conflation, registered });
         ensure(before?.registered !== true, `${group} stays on ${queue.name} as it registered: ${text}`);
         ensure(
-          this.#seenSubscriptions.get(number) === text || this.#explains(expected, group, facts, nowUs),
+          this.#seenSubscriptions.get(number) === text ||
+            this.#explains(expected, group, facts, nowUs) ||
+            this.groups.explains(expected, group, facts),
           `somebody registered a group on ${queue.name}: ${text}`,
         );
         this.#seenSubscriptions.set(number, text);
@@ -904,6 +1103,37 @@ export class Auditor {
           `${group} stays on ${queue.name}`,
         );
       }
+    }
+    this.#syncGivenUp(moment);
+  }
+
+  /** The broker removes what has expired, and partitions that nobody uses, by itself: what is gone must be allowed to be. */
+  #takeOverRemovals(state: BrokerState, nowUs: number): void {
+    for (const partition of this.partitions.values()) {
+      const { queue } = partition;
+      if (!state.queues.has(queue.name)) continue;
+      const place = `${queue.name}/${partition.name} (pid ${partition.pid})`;
+      const lane = state.partitions.findPid(partition.pid);
+      if (lane < 0) {
+        const isFiled = [...this.deadLetters.values()].some(({ pid }) => pid === partition.pid);
+        ensure(!isFiled && mayBeCleaned(partition, nowUs, this.cleanupUs), `${place} exists, at ${nowUs}`);
+        this.#changes.delete(queue.partitions, partition.name);
+        this.#changes.delete(this.partitions, partition.pid);
+        this.counts.cleaned++;
+        continue;
+      }
+      const logStart = state.partitions.logStart[lane];
+      if (logStart === partition.logStart) continue;
+      const reason = trimObjection(partition, logStart, nowUs, (at, group) =>
+        this.#candidates(at, group, nowUs).map(({ committed }) => committed),
+      );
+      ensure(reason === null, `${place} may not begin at ${logStart} at ${nowUs}: ${reason}`);
+      const before = partition.logStart;
+      this.counts.removed += logStart - before;
+      partition.logStart = logStart;
+      this.#changes.did(() => {
+        partition.logStart = before;
+      });
     }
   }
 
@@ -942,7 +1172,9 @@ export class Auditor {
       `${this.partitions.size} partitions exist, not ${state.partitions.count}`,
     );
     for (const partition of this.partitions.values()) this.#comparePartition(state, partition, nowUs);
-    const rows = state.deadLetters.all();
+    const wrong = miscount(state);
+    ensure(wrong === null, wrong ?? '');
+    const rows = [...state.deadLetters.all()];
     ensure(rows.length === this.deadLetters.size, `${this.deadLetters.size} dead letters exist, not ${rows.length}`);
     for (const { pid, group, offset, error, stampUs, retryCount } of rows) {
       const expected = this.deadLetters.get(deadLetterKey(pid, group, offset));
@@ -969,10 +1201,14 @@ export class Auditor {
       partitions.lastStampUs[lane] === partition.newestStampUs,
       `${place} was written at ${partition.newestStampUs}`,
     );
+    ensure(state.pausedPartitions.has(partition.pid) === partition.isPaused, `${place} is paused when it was`);
+    this.due.compare(state, partition);
     const seen = new Set<string>();
     for (let row = partitions.firstCursor[lane]; row >= 0; row = cursors.nextOfLane[row]) {
       const group = state.subscriptions.get(cursors.subscription[row])?.group;
-      ensure(group !== undefined && !seen.has(group), `a group has one cursor in ${place}`);
+      // The rows of deleted groups are given back by and by.
+      if (group === undefined) continue;
+      ensure(!seen.has(group), `a group has one cursor in ${place}`);
       seen.add(group);
       if ((cursors.flags[row] & cursorBit.placed) === 0) continue;
       const claim = cursors.claim[row];
@@ -997,7 +1233,8 @@ export class Auditor {
         `${group} is in ${place} at ${text}, expected ${[...new Set(candidates.map(visible))].join(' or ')}`,
       );
       // Once it was seen, it is known.
-      if (partition.cursors.has(group)) this.#changes.set(partition.cursors, group, distinct(matching));
+      const isKnown = partition.cursors.has(group) || this.groups.isSought(partition, group);
+      if (isKnown) this.#changes.set(partition.cursors, group, distinct(matching));
     }
     for (const [group, candidates] of partition.cursors) {
       ensure(seen.has(group), `${group} has a cursor in ${place}: ${visible(candidates[0])}`);
@@ -1026,6 +1263,7 @@ function namedQueue({ target }: PopRequest): ReadonlySet<string> {
   return new Set(target.kind === 'queue' ? [target.queue] : []);
 }
 
+/** A group that went back and gives a record up again files it anew, in the place of its earlier row. */
 function deadLetterKey(pid: number, group: string, offset: number): string {
   return `${pid} ${offset} ${group}`;
 }

@@ -3,6 +3,7 @@
  * items of one partition and one lease id) against one cursor.
  */
 import { ackError, ackStatus } from '../../src/core/mod.ts';
+import { firstWaiting } from './due-audit.ts';
 import { type ExpectedCursor, type ExpectedPartition, hasLiveLease, retryDelayUsOf } from './expected-state.ts';
 
 export interface ExpectedAckItem {
@@ -49,24 +50,31 @@ function refused(items: readonly ExpectedAckItem[], cursor: ExpectedCursor | nul
   return { verdicts: items.map(() => verdict), next: cursor, filed: [], retriesBefore: 0 };
 }
 
-/** `leaseStamp`: 0 = none was sent, −1 = no lease of this broker. `cursor`: null = there is none. */
+/**
+ * `leaseStamp`: 0 = none was sent, −1 = no lease of this broker. `cursor`: null = there is none. `forgets`: ids of removed
+ * records are not known any more.
+ */
 export function expectAck(
   partition: ExpectedPartition,
   cursor: ExpectedCursor | null,
   leaseStamp: number,
   items: readonly ExpectedAckItem[],
   nowUs: number,
+  forgets = false,
 ): ExpectedAck {
   if (cursor === null) return refused(items, cursor, ackError.stale);
   if (leaseStamp !== 0 && !(cursor.lease?.stampUs === leaseStamp && hasLiveLease(cursor, nowUs))) {
     if (cursor.memo?.stampUs !== leaseStamp) return refused(items, cursor, ackError.lease);
-    return repeated(partition, cursor, items);
+    return repeated(partition, cursor, items, forgets);
   }
   const from = cursor.committed + 1;
-  const to = cursor.lease?.end ?? partition.last;
-  const places = items.map(({ id }) => place(partition, id, from, to, cursor.committed));
+  // What is not due was not delivered.
+  const to = cursor.lease?.end ?? firstWaiting(partition, Math.max(from, partition.logStart), nowUs, false) - 1;
+  const places = items.map(({ id }) => place(partition, id, from, to, cursor.committed, forgets));
   const named = nameOffsets(items, places);
   const settled = settle(partition, cursor, named, nowUs);
+  // What is gone is not filed.
+  settled.filed = settled.filed.filter(({ offset }) => offset >= partition.logStart);
   const released = settled.next.lease === null;
   const knownSinceUs = nowUs - Math.max(idsKnownUs, partition.queue.options.dedupWindowSeconds * 1_000_000);
   const verdicts = items.map((item, i): ExpectedVerdict => {
@@ -91,11 +99,13 @@ function repeated(
   partition: ExpectedPartition,
   cursor: ExpectedCursor,
   items: readonly ExpectedAckItem[],
+  forgets: boolean,
 ): ExpectedAck {
   const from = cursor.memo?.from ?? 0;
   const to = Math.min(cursor.memo?.end ?? -1, cursor.committed);
   const verdicts = items.map(({ id }) => {
-    const isKnown = (partition.offsets.get(id) ?? []).some((offset) => offset >= from && offset <= to);
+    const at = placedAt(partition, id, from, to, forgets);
+    const isKnown = at >= from && at <= to;
     return { error: isKnown ? ackError.none : ackError.lease, released: isKnown, dlq: false, noop: false };
   });
   return { verdicts, next: cursor, filed: [], retriesBefore: 0 };
@@ -103,10 +113,34 @@ function repeated(
 
 type Place = number | 'below' | 'unknown';
 
-function place(partition: ExpectedPartition, id: string, from: number, to: number, committed: number): Place {
+/**
+ * The offset that an id stands for: of the records in the span that are kept the lowest, else the newest with the id. A
+ * message id tells no more than that its record is one of those that were removed. −1 = none.
+ */
+function placedAt(partition: ExpectedPartition, id: string, from: number, to: number, forgets: boolean): number {
+  const { logStart } = partition;
   const offsets = partition.offsets.get(id) ?? [];
-  const inside = offsets.find((offset) => offset >= from && offset <= to);
+  const inside = offsets.find((offset) => offset >= Math.max(from, logStart) && offset <= to);
   if (inside !== undefined) return inside;
+  const newest = offsets.at(-1) ?? -1;
+  const isGone = newest >= 0 && newest < logStart;
+  if (isGone && forgets) return -1;
+  return isGone && !partition.records[newest].hasOwnId ? Math.min(logStart - 1, to) : newest;
+}
+
+function place(
+  partition: ExpectedPartition,
+  id: string,
+  from: number,
+  to: number,
+  committed: number,
+  forgets: boolean,
+): Place {
+  const offsets = partition.offsets.get(id) ?? [];
+  const at = placedAt(partition, id, from, to, forgets);
+  if (at >= from && at <= to) return at;
+  // Behind the span only the ids know it.
+  if (forgets) return 'unknown';
   // The broker looks for the newest record with the id: one that was used again later is not found below.
   if ((offsets.at(-1) ?? -1) > to) return 'unknown';
   return offsets.some((offset) => offset <= committed) ? 'below' : 'unknown';

@@ -3,9 +3,12 @@
  * partition now, and what is its cursor afterwards.
  */
 import type { PopRequest } from '../../src/runtime/mod.ts';
+import { isCancelled, isWaiting, newestVisible } from './due-audit.ts';
+import { countedOffset } from './expected-limits.ts';
 import {
   type ExpectedCursor,
   type ExpectedPartition,
+  type ExpectedQueue,
   type ExpectedRecord,
   freshCursor,
   hasLiveLease,
@@ -32,29 +35,41 @@ export interface ClaimFacts {
   readonly nowUs: number;
   readonly commitOnDelivery: boolean;
   readonly conflation: boolean;
+  /** The group is paused. */
+  readonly isPaused: boolean;
   /** Length of the lease, microseconds. */
   readonly leaseUs: number;
 }
 
-/** Microseconds of the lease a pop gets on a queue. */
-export function leaseUsOf(request: PopRequest, queueLeaseSeconds: number): number {
+/** Microseconds of the lease a pop gets on a queue; `maxSeconds` 0 = no bound. */
+export function leaseUsOf(request: PopRequest, queueLeaseSeconds: number, maxSeconds: number): number {
   const asked = request.leaseSeconds !== null && request.leaseSeconds > 0 ? request.leaseSeconds : null;
   const byDefault = request.target.kind === 'discover' ? 60 : queueLeaseSeconds;
-  return Math.max(1, asked ?? byDefault) * 1_000_000;
+  const seconds = Math.max(1, asked ?? byDefault);
+  return (maxSeconds > 0 ? Math.min(seconds, maxSeconds) : seconds) * 1_000_000;
 }
 
-/** The cursor and where it may be when expired records were passed over without a reply. */
+/** The cursor and where it may be when expired and cancelled records were passed over without a reply. */
 export function withExpiredPassed(
   partition: ExpectedPartition,
   cursor: ExpectedCursor,
   nowUs: number,
 ): readonly ExpectedCursor[] {
-  if (partition.queue.ttls.every(({ ttlUs }) => ttlUs === 0) || hasLiveLease(cursor, nowUs)) return [cursor];
+  if (hasLiveLease(cursor, nowUs)) return [cursor];
   const found = [cursor];
-  for (const append of partition.appends) {
-    if (append.last <= cursor.committed) continue;
-    if (!partition.queue.mayHaveExpired(append.stampUs, nowUs)) break;
-    found.push({ ...cursor, committed: append.last });
+  // What was removed is passed over by whoever comes to it.
+  if (partition.logStart - 1 > cursor.committed) found.push({ ...cursor, committed: partition.logStart - 1 });
+  if (partition.due.size === 0 && partition.queue.ttls.every(({ ttlUs }) => ttlUs === 0)) return found;
+  // Behind what was removed, too.
+  for (const { committed } of [...found]) {
+    for (let offset = committed + 1; offset <= partition.last; ) {
+      if (!isCancelled(partition, offset)) {
+        const append = partition.appendOf(offset);
+        if (!partition.queue.mayHaveExpired(append.stampUs, nowUs)) break;
+        offset = append.last;
+      }
+      found.push({ ...cursor, committed: offset++ });
+    }
   }
   return found;
 }
@@ -68,42 +83,61 @@ export function objection(
 ): string | null {
   const { queue } = partition;
   const { nowUs } = facts;
+  if (facts.isPaused || queue.isPaused || partition.isPaused) return 'it is paused';
   if (hasLiveLease(cursor, nowUs)) return `a lease is live until ${cursor.lease?.expiresAtUs}`;
   if (cursor.heldUntilUs > nowUs) return `it is held until ${cursor.heldUntilUs}`;
   if (queue.windowUs > 0 && partition.newestStampUs + queue.windowUs > nowUs) return 'its quiet time is not over';
   const { records } = delivery;
   const first = records[0].offset;
+  if (first < partition.logStart) return `what lies before ${partition.logStart} was removed`;
   const isVisible = (stampUs: number): boolean => stampUs + queue.delayUs <= nowUs;
   if (records.some(({ stampUs }) => !isVisible(stampUs))) return 'a record is delivered before its delay is over';
   if (records.some(({ stampUs }) => queue.isExpired(stampUs, nowUs))) return 'a record is delivered after its ttl';
-  if (records.some(({ offset }, i) => offset !== first + i)) return 'the offsets are not consecutive';
+  if (records.some(({ offset }) => isWaiting(partition, offset, nowUs))) return 'a record is delivered before its time';
+  if (records.some(({ offset }) => isCancelled(partition, offset))) return 'a cancelled record is delivered';
+  if (!areConsecutive(partition, records)) return 'the offsets are not consecutive';
   if (facts.conflation) {
     if (records.length !== 1) return `${records.length} records are delivered under conflation`;
     if (first <= cursor.committed) return `offset ${first} is settled`;
-    const append = partition.appendOf(first);
-    const next = partition.appends.find((other) => other.first === append.last + 1);
-    if (first !== append.last || (next !== undefined && isVisible(next.stampUs))) return 'it is not the newest record';
+    const newest = newestVisible(partition, cursor.committed + 1, nowUs);
+    if (first !== newest) return `the newest record is ${newest}`;
   } else if (first !== cursor.committed + 1) return `offset ${cursor.committed + 1} is next`;
-  const attempt = attemptOf(cursor, facts);
+  const end = records[records.length - 1].offset;
+  const attempt = attemptOf(queue, cursor, end, facts);
   if (delivery.attempt !== attempt) return `it is attempt ${attempt}, not ${delivery.attempt}`;
   return null;
 }
 
-function attemptOf(cursor: ExpectedCursor, facts: ClaimFacts): number {
+/** True when nothing but cancelled records lies between those that are delivered. */
+function areConsecutive(partition: ExpectedPartition, records: readonly DeliveredRecord[]): boolean {
+  let expected = records[0].offset;
+  for (const { offset } of records) {
+    while (expected < offset && isCancelled(partition, expected)) expected++;
+    if (offset !== expected++) return false;
+  }
+  return true;
+}
+
+function attemptOf(queue: ExpectedQueue, cursor: ExpectedCursor, end: number, facts: ClaimFacts): number {
   if (facts.commitOnDelivery) return 1;
-  return cursor.attemptOffset === cursor.committed + 1 ? cursor.attemptCount + 1 : 1;
+  return cursor.attemptOffset === countedOffset(queue, cursor, end, facts.conflation) ? cursor.attemptCount + 1 : 1;
 }
 
 /** The cursor after a delivery to which there was no objection. */
-export function claimed(cursor: ExpectedCursor, delivery: Delivery, facts: ClaimFacts): ExpectedCursor {
+export function claimed(
+  queue: ExpectedQueue,
+  cursor: ExpectedCursor,
+  delivery: Delivery,
+  facts: ClaimFacts,
+): ExpectedCursor {
   const end = delivery.records[delivery.records.length - 1].offset;
   const { nowUs } = facts;
   if (facts.commitOnDelivery) return { ...freshCursor(end, nowUs), memo: cursor.memo };
   return {
     ...cursor,
     lease: { stampUs: nowUs, end, expiresAtUs: nowUs + facts.leaseUs, conflated: facts.conflation },
-    attemptOffset: cursor.committed + 1,
-    attemptCount: attemptOf(cursor, facts),
+    attemptOffset: countedOffset(queue, cursor, end, facts.conflation),
+    attemptCount: attemptOf(queue, cursor, end, facts),
     heldUntilUs: 0,
     changedAtUs: nowUs,
   };
@@ -115,7 +149,11 @@ export function claimed(cursor: ExpectedCursor, delivery: Delivery, facts: Claim
  */
 export function claimableSince(partition: ExpectedPartition, cursor: ExpectedCursor, nowUs: number): number | null {
   const { queue } = partition;
-  const next = partition.records[cursor.committed + 1] as ExpectedRecord | undefined;
+  let offset = cursor.committed + 1;
+  while (isCancelled(partition, offset)) offset++;
+  const next = partition.records[offset] as ExpectedRecord | undefined;
+  // One that is at its limit is given up, and no answer tells.
+  if (queue.options.maxDeliveries > 0 && cursor.attemptCount >= queue.options.maxDeliveries) return null;
   if (next === undefined || queue.mayHaveExpired(next.stampUs, nowUs)) return null;
   const sinceUs = Math.max(
     next.stampUs + queue.delayUs,
@@ -124,6 +162,8 @@ export function claimableSince(partition: ExpectedPartition, cursor: ExpectedCur
     cursor.heldUntilUs,
     cursor.changedAtUs,
     queue.changedAtUs,
+    partition.due.get(offset)?.dueUs ?? 0,
+    partition.dueChangedAtUs,
   );
   return sinceUs <= nowUs ? sinceUs : null;
 }

@@ -6,6 +6,7 @@
  * delivered). A cursor is therefore a list of candidates; every reply strikes out those it contradicts.
  */
 import { type QueueOptions, queueOptionTable } from '@lanemq/protocol';
+import { ageUsOf, completedUsOf } from './expected-retention.ts';
 
 export interface ExpectedRecord {
   readonly offset: number;
@@ -35,8 +36,16 @@ export class ExpectedPartition {
   readonly appends: ExpectedAppend[] = [];
   /** Offsets by id, ascending. */
   readonly offsets = new Map<string, number[]>();
+  /** Offset of the first record that is kept. */
+  logStart = 0;
   /** By group. */
   readonly cursors = new Map<string, readonly ExpectedCursor[]>();
+  isPaused = false;
+  resumedAtUs = 0;
+  /** Records that wait or waited for a time of their own, and cancelled ones, by offset. */
+  readonly due = new Map<number, { readonly dueUs: number; readonly isCancelled: boolean }>();
+  /** When one of them was moved or cancelled last. */
+  dueChangedAtUs = 0;
 
   constructor(pid: number, name: string, queue: ExpectedQueue) {
     this.pid = pid;
@@ -68,12 +77,25 @@ export interface ExpectedSubscription {
   readonly conflation: boolean;
   /** When it was first seen like this. */
   readonly seenAtUs: number;
+  readonly isPaused?: boolean;
+  readonly resumedAtUs?: number;
+  /** Where it began before it was moved: appends of that time may have given it positions. */
+  readonly earlier?: readonly { readonly mode: 'all' | 'new' | 'timestamp'; readonly sinceUs: number }[];
 }
 
-/** A `ttl` that was in force from a moment on; 0 = none. */
+/** A `ttl`, and ages that were in force from a moment on; 0 = none. */
 interface TtlPeriod {
   readonly fromUs: number;
+  /** Older records are not delivered: the shortest of what follows, or the ttl. */
   readonly ttlUs: number;
+  /** Older appends are removed; older ones that are completed are. */
+  readonly ageUs: number;
+  readonly completedUs: number;
+}
+
+/** The period that begins when these options come into force. */
+export function periodOf(options: QueueOptions, fromUs: number): TtlPeriod {
+  return { fromUs, ttlUs: ttlUsOf(options), ageUs: ageUsOf(options), completedUs: completedUsOf(options) };
 }
 
 export class ExpectedQueue {
@@ -83,6 +105,8 @@ export class ExpectedQueue {
   namespace: string;
   task: string;
   changedAtUs: number;
+  isPaused = false;
+  resumedAtUs = 0;
   ttls: readonly TtlPeriod[];
   readonly partitions = new Map<string, ExpectedPartition>();
   readonly subscriptions = new Map<string, ExpectedSubscription>();
@@ -94,15 +118,29 @@ export class ExpectedQueue {
     this.namespace = '';
     this.task = '';
     this.changedAtUs = nowUs;
-    this.ttls = [{ fromUs: 0, ttlUs: ttlUsOf(options) }];
+    this.ttls = [periodOf(options, 0)];
+  }
+
+  /** True when an append may have been removed for its age at some moment up to now. */
+  mayHaveGone(stampUs: number, nowUs: number): boolean {
+    return this.#isOlder(stampUs, nowUs, ({ ageUs }) => ageUs);
+  }
+
+  /** True when an append may have been removed once it was completed. */
+  mayBeCompleted(stampUs: number, nowUs: number): boolean {
+    return this.#isOlder(stampUs, nowUs, ({ completedUs }) => completedUs);
+  }
+
+  #isOlder(stampUs: number, nowUs: number, agesOf: (period: TtlPeriod) => number): boolean {
+    return this.ttls.some((period, i) => {
+      const untilUs = this.ttls[i + 1]?.fromUs ?? nowUs;
+      return agesOf(period) > 0 && stampUs < untilUs - agesOf(period);
+    });
   }
 
   /** True when a record may have been passed over as expired at some moment up to now. */
   mayHaveExpired(stampUs: number, nowUs: number): boolean {
-    return this.ttls.some(({ ttlUs }, i) => {
-      const untilUs = this.ttls[i + 1]?.fromUs ?? nowUs;
-      return ttlUs > 0 && stampUs < untilUs - ttlUs;
-    });
+    return this.#isOlder(stampUs, nowUs, ({ ttlUs }) => ttlUs);
   }
 
   isExpired(stampUs: number, nowUs: number): boolean {
@@ -119,9 +157,11 @@ export class ExpectedQueue {
   }
 }
 
-/** An option that the contract stores without effect counts only when it is not the default. */
+/** Older records are not delivered. An option that the contract stores without effect counts only when it is not the default. */
 export function ttlUsOf(options: QueueOptions): number {
-  return options.ttl === queueOptionTable.ttl.default ? 0 : options.ttl * 1_000_000;
+  const ttlUs = options.ttl === queueOptionTable.ttl.default ? 0 : options.ttl * 1_000_000;
+  const ageUs = ageUsOf(options);
+  return ttlUs === 0 || ageUs === 0 ? ttlUs + ageUs : Math.min(ttlUs, ageUs);
 }
 
 export function retryDelayUsOf(options: QueueOptions): number {

@@ -37,6 +37,7 @@ export class FaultInjector {
   readonly #host: FaultHost;
   readonly #kinds: readonly (keyof Faults)[];
   #isOver = false;
+  #otherFlips: (Flip & { readonly byte: number })[] = [];
   /** Flips in segments, which nothing but a mended disk can undo. */
   #flips: Flip[] = [];
   /** True once something happened that the broker may complain about in its log. */
@@ -60,6 +61,7 @@ export class FaultInjector {
   heal(): void {
     this.#isOver = true;
     this.#mend();
+    this.#mendOthers();
     // The failure that was ordered does not come.
     this.#host.disk.failOperation(0);
     this.#host.disk.setCapacity(Number.POSITIVE_INFINITY);
@@ -121,7 +123,10 @@ export class FaultInjector {
     });
   }
 
-  /** One bit of a file that nobody writes any more. Files that can be built again are not mended. */
+  /**
+   * One bit of a file that nobody writes any more, for a while: what it could be built from again may be reclaimed
+   * meanwhile, and two damaged copies of the same facts are more than a broker can bear.
+   */
   #flip(): void {
     const { disk, random, scheduler } = this.#host;
     const paths = disk.paths();
@@ -137,15 +142,30 @@ export class FaultInjector {
     const flip = { path, position: random.integer(length), bit: random.integer(8) };
     disk.corrupt(flip.path, flip.position, flip.bit);
     this.#host.trace(`bit ${flip.bit} of ${path} at ${flip.position} flips`);
-    if (!isSegment) return;
+    if (!isSegment) {
+      this.#otherFlips.push({ ...flip, byte: disk.contents(path)[flip.position] });
+      scheduler.after(random.integer(1500), () => this.#mendOthers());
+      return;
+    }
     this.#flips.push(flip);
     this.#host.segmentDamaged();
     scheduler.after(random.integer(1500), () => this.#mend());
   }
 
+  /** One that was built again meanwhile is right as it is. */
+  #mendOthers(): void {
+    const { disk } = this.#host;
+    for (const { path, position, bit, byte } of this.#otherFlips) {
+      if (disk.paths().includes(path) && disk.contents(path)[position] === byte) disk.corrupt(path, position, bit);
+    }
+    this.#otherFlips = [];
+  }
+
   #mend(): void {
     const flips = this.#flips;
     this.#flips = [];
-    for (const { path, position, bit } of flips) this.#host.disk.corrupt(path, position, bit);
+    const { disk } = this.#host;
+    // One that was reclaimed meanwhile needs no mending.
+    for (const { path, position, bit } of flips) if (disk.paths().includes(path)) disk.corrupt(path, position, bit);
   }
 }

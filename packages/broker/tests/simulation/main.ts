@@ -24,7 +24,17 @@ const { values } = parseArgs({
 const first = values.from === undefined ? Date.now() % 1_000_000_000 : Number(values.from);
 const seeds = Number(values.seeds);
 const endMs = performance.now() + Number(values.minutes) * 60_000;
-const totals = { worlds: 0, crashes: 0, reloads: 0, pushed: 0, delivered: 0, acked: 0, virtualHours: 0 };
+const totals = {
+  worlds: 0,
+  crashes: 0,
+  reloads: 0,
+  pushed: 0,
+  delivered: 0,
+  acked: 0,
+  virtualHours: 0,
+  removed: 0,
+  reclaimed: 0,
+};
 
 function say(text: string): void {
   process.stdout.write(`${text}\n`);
@@ -47,6 +57,8 @@ function add(report: WorldReport): void {
   totals.pushed += report.counts.pushed;
   totals.delivered += report.counts.delivered;
   totals.acked += report.counts.acked;
+  totals.removed += report.counts.removed;
+  totals.reclaimed += report.reclaimed;
   totals.virtualHours += report.virtualMs / 3_600_000;
 }
 
@@ -65,8 +77,10 @@ async function runSeed(seed: number): Promise<boolean> {
   const report = await runWorld(options);
   add(report);
   if (values.verbose) {
-    const { counts, crashes, reloads, snapshots, segments, coldReads, virtualMs } = report;
-    say(`${seed} ${JSON.stringify({ ...counts, crashes, reloads, snapshots, segments, coldReads, virtualMs })}`);
+    const { counts, groupCounts, crashes, reloads, snapshots, segments, coldReads, virtualMs } = report;
+    const { reclaimed, relocatedBytes } = report;
+    const facts = { crashes, reloads, snapshots, segments, coldReads, reclaimed, relocatedBytes, virtualMs };
+    say(`${seed} ${JSON.stringify({ ...counts, ...groupCounts, ...facts })}`);
   }
   if (report.failure !== null) {
     failed(seed, report.failure.stack ?? report.failure.message, report.events);
@@ -84,5 +98,6 @@ for (let seed = first; seed < first + seeds && performance.now() < endMs; seed++
 }
 say(
   `${totals.worlds} worlds, ${totals.virtualHours.toFixed(1)} virtual hours, ${totals.crashes} crashes, ` +
-    `${totals.reloads} reloads, ${totals.pushed} records pushed, ${totals.delivered} delivered, ${totals.acked} acked`,
+    `${totals.reloads} reloads, ${totals.pushed} records pushed, ${totals.delivered} delivered, ${totals.acked} acked, ` +
+    `${totals.removed} removed, ${totals.reclaimed} segments reclaimed`,
 );

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Deadlines } from '../../src/core/deadlines.ts';
+import { DueTable } from '../../src/core/due-table.ts';
 import { BrokerState, type CursorRecord, Schedule } from '../../src/core/mod.ts';
 import type { Disk } from '../../src/ports/mod.ts';
 import { DraftJournal } from '../../src/runtime/draft-journal.ts';
@@ -57,6 +58,20 @@ function lyingDisk(disk: Disk): Disk {
 }
 
 describe('the net catches a broker', () => {
+  it('that delivers messages before their time', () =>
+    assertPatchCaught(DueTable.prototype, 'isWaiting', () => () => false));
+
+  it('that cancels the message behind the one that was meant', () =>
+    assertPatchCaught(
+      DueTable.prototype,
+      'cancel',
+      (cancel) =>
+        function (this: DueTable, row: number) {
+          const next = this.next(this.pidOf(row), this.offsetOf(row) + 1);
+          cancel.call(this, next >= 0 && !this.isCancelled(next) ? next : row);
+        },
+    ));
+
   it('whose disk says "synced" without syncing', () => assertCaught({ disk: lyingDisk }));
 
   it('that answers before its log is durable', () =>
@@ -149,6 +164,39 @@ describe('the net catches a broker', () => {
 
   it('that loses sight of partitions whose blocks had to be read from disk', () =>
     assertPatchCaught(Schedule.prototype, 'giveBack', () => () => undefined));
+
+  it('whose groups never go back, live and in replay alike', () =>
+    assertPatchCaught(
+      BrokerState.prototype,
+      'cursor',
+      (original) =>
+        function (this: BrokerState, record: CursorRecord): void {
+          const first = this.partitions.firstCursor[this.laneOf(record.pid)];
+          const row = this.cursors.find(first, record.subscription);
+          if (row >= 0) record.committed = Math.max(record.committed, this.cursors.committed[row]);
+          original.call(this, record);
+        },
+    ));
+
+  it('that pauses a partition whose messages are ready only once they were delivered', () =>
+    assertPatchCaught(Schedule.prototype, 'pauseChanged', () => () => undefined));
+
+  it('that wakes nobody when a pause ends', () =>
+    assertPatchCaught(Waiters.prototype, 'manyReady', () => () => undefined));
+
+  it('that loses count of what a group has left to do', () => {
+    let records = 0;
+    return assertPatchCaught(
+      BrokerState.prototype,
+      'cursor',
+      (original) =>
+        function (this: BrokerState, record: CursorRecord): void {
+          original.call(this, record);
+          const subscription = this.subscriptions.get(record.subscription);
+          if (++records % 20 === 0 && subscription !== undefined) subscription.placedPending++;
+        },
+    );
+  });
 
   it('that now and then wakes nobody when a partition is ready', () => {
     let ready = 0;

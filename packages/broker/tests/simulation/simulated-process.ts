@@ -17,7 +17,7 @@ import type {
   PayloadCipher,
   Scheduler,
 } from '../../src/ports/mod.ts';
-import { Shard, type Store } from '../../src/runtime/mod.ts';
+import { type HousekeepingOptions, Shard, type Store } from '../../src/runtime/mod.ts';
 import type { IndexOptions } from '../../src/storage/index-segmented.ts';
 import type { LogOptions } from '../../src/storage/log-options.ts';
 import { readSegment } from '../../src/storage/log-reader.ts';
@@ -42,6 +42,7 @@ export interface ProcessHost {
   readonly logOptions: Partial<LogOptions>;
   readonly indexOptions: IndexOptions;
   readonly snapshotLogBytes: number;
+  readonly housekeeping?: Partial<HousekeepingOptions>;
   readonly turnDelayMsMax: number;
   readonly hooks: ProcessHooks;
   /** The machine's wall clock, microseconds; it may jump. */
@@ -111,7 +112,7 @@ export class SimulatedProcess {
             host.fatal(error);
           },
         },
-        { snapshotLogBytes: host.snapshotLogBytes, parkedPopsMax },
+        { snapshotLogBytes: host.snapshotLogBytes, parkedPopsMax, housekeeping: host.housekeeping ?? {} },
       );
     } catch (error) {
       await this.#lock?.release();
@@ -298,10 +299,10 @@ class InlineBackground implements Background {
     this.#host = host;
   }
 
-  buildSegmentIndex(base: number): Promise<void> {
+  buildSegmentIndex(base: number, end: number): Promise<void> {
     return this.#run(async () => {
       const hasher = await createHasher(0, 0);
-      const visit: VisitSegment = (segment, visitor) => readSegment(this.#disk, hasher, segment, visitor);
+      const visit: VisitSegment = (segment, visitor) => readSegment(this.#disk, hasher, segment, visitor, {}, end);
       await buildSidecar(this.#disk, hasher, this.#host.hooks.segmentVisitor?.(visit) ?? visit, base);
     });
   }

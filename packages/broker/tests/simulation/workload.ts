@@ -5,7 +5,9 @@
 import { type BrokerIdentity, defaultGroup, idText } from '../../src/core/mod.ts';
 import type { ConfigureRequest, PopRequest } from '../../src/runtime/mod.ts';
 import type { AuditedEngine, SentAck } from './audited-engine.ts';
-import type { PopAnswer, PushedItem } from './auditor.ts';
+import type { PopAnswer, PushedItem, PushedResult } from './auditor.ts';
+import { changeDeadLetters, limitOptions } from './dead-letter-client.ts';
+import { retentionOptions } from './expected-retention.ts';
 import type { SimulatedRandom } from './simulated-random.ts';
 import type { SimulatedScheduler } from './simulated-scheduler.ts';
 import type { WorldOptions } from './world-options.ts';
@@ -43,7 +45,7 @@ export function startClients(host: ClientHost): void {
   new Operator(host).start();
 }
 
-abstract class Client {
+export abstract class Client {
   protected readonly host: ClientHost;
 
   constructor(host: ClientHost) {
@@ -109,7 +111,8 @@ class Producer extends Client {
       for (let i = 0; i < count; i++) {
         if (this.chance(0.3)) place.partition = this.partition();
         if (this.chance(0.1)) place.queue = this.queue();
-        made.push({ ...place, id: this.#id(), payload: this.#payload() });
+        const item = { ...place, id: this.#id(), payload: this.#payload() };
+        made.push(features.dueMessages && this.chance(0.2) ? { ...item, delayMs: this.#delayMs() } : item);
       }
       items = made;
     }
@@ -117,6 +120,7 @@ class Producer extends Client {
     this.host.engine.push(items, (result) => {
       if (result.kind === 'answered') {
         const identity = this.host.identity();
+        this.#noteDue(items, result.answer);
         items.forEach(({ id }, i) => {
           const { stampUs, pid, index, offset } = result.answer[i];
           if (id !== null || identity === null || offset < 0 || this.#mintedIds.length > 50) return;
@@ -129,6 +133,21 @@ class Producer extends Client {
         return;
       }
       this.next();
+    });
+  }
+
+  #delayMs(): number {
+    return this.one(0, 1, this.integer(1, 300), this.integer(300, 3000), 8000);
+  }
+
+  #noteDue(items: readonly PushedItem[], results: readonly PushedResult[]): void {
+    const identity = this.host.identity();
+    if (identity === null) return;
+    items.forEach(({ queue, partition, id }, i) => {
+      const { stampUs, pid, index, dueUs } = results[i];
+      if (dueUs > 0) {
+        this.host.engine.due.note({ queue, partition, id, messageId: idText(identity, stampUs, pid, index) });
+      }
     });
   }
 
@@ -360,6 +379,15 @@ class Operator extends Client {
     const { features } = this.host.options;
     const done = (): void => this.next(1000);
     const queue = this.queue();
+    if (features.deadLetterChanges && this.chance(0.5)) {
+      const { queues, partitions } = this.host.options;
+      const destinations = {
+        queues: Array.from({ length: queues }, (_, i) => queueName(i)),
+        partitions: Array.from({ length: partitions + 1 }, (_, i) => `p${i}`),
+      };
+      changeDeadLetters(this.host.engine, this.host.random, queue, destinations, done);
+      return;
+    }
     const drawn = this.integer(0, 9);
     if (drawn < 3 && features.reconfigures) this.host.engine.configure(this.#configuration(queue), done);
     else if (drawn === 3 && features.deletes) this.host.engine.deleteQueue(queue, done);
@@ -376,7 +404,7 @@ class Operator extends Client {
       leaseTime: this.integer(0, leaseSecondsMax),
     };
     if (this.chance(0.5)) options.retryLimit = this.one(0, 1, 3, null);
-    if (this.chance(0.3)) {
+    if (this.chance(0.3) && !features.deliveryLimits) {
       options.deadLetterQueue = this.chance(0.5);
       options.dlqAfterMaxRetries = this.chance(0.3);
     }
@@ -387,8 +415,11 @@ class Operator extends Client {
     if (features.maxSizes && this.chance(0.5)) options.maxSize = this.one(5, 50, 0);
     if (features.dedupWindows && this.chance(0.5)) options.dedupWindowSeconds = this.one(0, 1, 3, 300_000_000);
     if (features.encryption && this.chance(0.5)) options.encryptionEnabled = this.chance(0.7);
+    if (this.host.options.retention.isOn && this.chance(0.7))
+      Object.assign(options, retentionOptions(this.host.random));
     if (this.chance(0.2)) options.minPopWaitTime = this.one(0, 20, 300);
     if (this.chance(0.2)) options.priority = this.integer(-5, 5);
+    Object.assign(options, limitOptions(features, this.host.random));
     return { queue, namespace: this.one(null, null, 'chat'), task: null, mode: this.one('merge', 'replace'), options };
   }
 }

@@ -2,6 +2,7 @@
  * Every seed is another world: features and faults are wholly on or off, the weights of the rest differ wildly, and
  * numbers go to their extremes.
  */
+import { drawRetention, type RetentionWorld } from './expected-retention.ts';
 import { SimulatedRandom } from './simulated-random.ts';
 
 /** What clients do in a world. */
@@ -38,6 +39,15 @@ export interface Features {
   readonly reconfigures: boolean;
   readonly deletes: boolean;
   readonly reads: boolean;
+  readonly seeks: boolean;
+  readonly groupDeletes: boolean;
+  readonly groupMoves: boolean;
+  readonly pauses: boolean;
+  readonly dueMessages: boolean;
+  readonly deadLetterChanges: boolean;
+  readonly deliveryLimits: boolean;
+  readonly leaseCeilings: boolean;
+  readonly groupLimits: boolean;
 }
 
 /** What goes wrong in a world. */
@@ -89,6 +99,7 @@ export interface WorldOptions {
   readonly indexCacheBytes: number;
   readonly rememberedBlocksMax: number;
   readonly snapshotLogBytes: number;
+  readonly retention: RetentionWorld;
 }
 
 const featureNames: readonly (keyof Features)[] = [
@@ -126,6 +137,16 @@ const featureNames: readonly (keyof Features)[] = [
   'reads',
 ];
 
+/** Drawn apart, so that the rest of a seed's world is what it was before there were these. */
+const groupFeatureNames: readonly (keyof Features)[] = ['seeks', 'groupDeletes', 'groupMoves', 'pauses'];
+/** Drawn apart, so that worlds of seeds that were known before differ in these only. */
+const laterFeatureNames: readonly (keyof Features)[] = [
+  'deadLetterChanges',
+  'deliveryLimits',
+  'leaseCeilings',
+  'groupLimits',
+];
+
 const faultNames: readonly (keyof Faults)[] = [
   'powerCuts',
   'kills',
@@ -145,6 +166,12 @@ export function drawWorld(seed: number): WorldOptions {
   const featureShare = one(0.15, 0.4, 0.6, 0.85);
   const features = {} as Record<keyof Features, boolean>;
   for (const name of featureNames) features[name] = random.chance(featureShare);
+  const groupRandom = new SimulatedRandom(seed, 11);
+  const groupShare = [0, 0.3, 0.7][groupRandom.integer(3)];
+  for (const name of groupFeatureNames) features[name] = groupRandom.chance(groupShare);
+  const later = new SimulatedRandom(seed, 12);
+  for (const name of laterFeatureNames) features[name] = later.chance(0.4);
+  features.dueMessages = new SimulatedRandom(seed, 13).chance(0.5);
   const faultShare = one(0, 0.25, 0.5, 0.8);
   const faults = {} as Record<keyof Faults, boolean>;
   for (const name of faultNames) faults[name] = random.chance(faultShare);
@@ -181,12 +208,15 @@ export function drawWorld(seed: number): WorldOptions {
     snapshotLogBytes: one(2048, 8192, 65_536, 1_000_000_000),
     indexCacheBytes: one(4096, 65_536, 1_000_000),
     rememberedBlocksMax: one(128, 10_000),
+    retention: drawRetention(seed),
   };
 }
 
 /** The names of what is on, for people. */
-export function describeWorld({ features, faults }: WorldOptions): string {
+export function describeWorld({ features, faults, retention }: WorldOptions): string {
   const on = (names: readonly string[], from: object): string =>
     names.filter((name) => (from as Record<string, boolean>)[name]).join(' ') || 'none';
-  return `features: ${on(featureNames, features)}; faults: ${on(faultNames, faults)}`;
+  const kept = (retention.isOn ? ' retention' : '') + (features.dueMessages ? ' dueMessages' : '');
+  const names = [...featureNames, ...groupFeatureNames, ...laterFeatureNames];
+  return `features: ${on(names, features)}${kept}; faults: ${on(faultNames, faults)}`;
 }

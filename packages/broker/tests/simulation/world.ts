@@ -7,12 +7,15 @@
 import { createHasher, recordType } from '../../src/codec/mod.ts';
 import { type BrokerState, idText } from '../../src/core/mod.ts';
 import { hashState, StateReplay } from '../../src/data-folder.ts';
-import type { PopRequest, Store } from '../../src/runtime/mod.ts';
+import type { DuePage, PopRequest, Store } from '../../src/runtime/mod.ts';
 import { verifyLog } from '../../src/storage/offline.ts';
 import { AuditedEngine, type NetworkOptions, type Result } from './audited-engine.ts';
 import { type AuditCounts, Auditor, type PopAnswer, Violation } from './auditor.ts';
+import { DueOperator } from './due-operator.ts';
 import type { ExpectedQueue } from './expected-state.ts';
 import { FaultInjector } from './faults.ts';
+import type { GroupAudit } from './group-audit.ts';
+import { GroupOperator, resumptions } from './group-operator.ts';
 import { SimulatedCipher } from './simulated-cipher.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 import { type ProcessHooks, SimulatedProcess } from './simulated-process.ts';
@@ -28,21 +31,28 @@ export interface WorldReport {
   /** Of everything that happened, and of the state in the end: equal for equal seeds. */
   readonly hash: string;
   readonly counts: AuditCounts;
+  readonly groupCounts: GroupAudit['counts'];
   readonly crashes: number;
   readonly reloads: number;
   readonly snapshots: number;
   readonly segments: number;
   readonly coldReads: number;
+  readonly reclaimed: number;
+  readonly relocatedBytes: number;
   readonly virtualMs: number;
   /** The last events, oldest first. */
   readonly events: readonly string[];
 }
 
+const withoutRetention = { retentionEnabled: false, maxWaitTimeSeconds: 0 };
 const startUs = 1_700_000_000_000_000;
 const stepMs = 50;
 /** Virtual time within which a healed broker must have delivered everything: the longest lease, and some. */
 const drainMsMax = 150_000;
 const restartMsMax = 300;
+/** What waits longer than this is not waited for. */
+const distantUs = 60_000_000;
+
 const compareEveryMs = 400;
 
 export async function runWorld(options: WorldOptions, hooks: ProcessHooks = {}): Promise<WorldReport> {
@@ -81,6 +91,10 @@ class World {
   #reloads = 0;
   #snapshots = 0;
   #coldReads = 0;
+  #reclaimed = 0;
+  /** Of the state as the folder was opened last. */
+  #openedHash = '';
+  #relocatedBytes = 0;
 
   constructor(options: WorldOptions, hooks: ProcessHooks) {
     this.#options = options;
@@ -89,7 +103,10 @@ class World {
     const scheduler = this.#scheduler;
     this.#random = new SimulatedRandom(seed, 1);
     this.#disk = new SimulatedDisk({ seed, scheduler, latencyMsMax: options.diskLatencyMsMax });
-    this.#auditor = new Auditor(500_000 + (options.diskLatencyMsMax + options.turnDelayMsMax) * 500_000);
+    this.#auditor = new Auditor(
+      500_000 + (options.diskLatencyMsMax + options.turnDelayMsMax) * 500_000,
+      options.retention.housekeeping.cleanupUs,
+    );
     this.#network = { delayMsMax: options.networkDelayMsMax, lossShare: options.lossShare };
     const cipher = new SimulatedCipher();
     this.#engine = new AuditedEngine({
@@ -130,7 +147,7 @@ class World {
       await this.#boot();
       await this.#pass(() => this.#process?.shard !== undefined, 10_000, 'the broker starts');
       const random = new SimulatedRandom(seed, 4);
-      startClients({
+      const host = {
         engine: this.#engine,
         scheduler: this.#scheduler,
         random,
@@ -138,7 +155,10 @@ class World {
         wallUs: () => this.#wallUs(),
         identity: () => this.#process?.store?.state.identity ?? null,
         isOver: () => this.#clientsAreOver || this.#failure !== null,
-      });
+      };
+      startClients(host);
+      if (GroupOperator.isNeeded(host)) new GroupOperator(host).start();
+      if (DueOperator.isNeeded(host)) new DueOperator(host).start();
       this.#faults.start();
       this.#compareAgainAndAgain();
       await this.#pass(() => this.#auditor.counts.pushed >= recordsMax, durationMs, null);
@@ -153,11 +173,14 @@ class World {
       failure: this.#failure,
       hash: `${this.#trace.hash} ${finalHash}`,
       counts: this.#auditor.counts,
+      groupCounts: this.#auditor.groups.counts,
       crashes: this.#crashes,
       reloads: this.#reloads,
       snapshots: this.#snapshots,
       segments: this.#disk.paths().filter((path) => path.endsWith('.seg')).length,
       coldReads: this.#coldReads,
+      reclaimed: this.#reclaimed,
+      relocatedBytes: this.#relocatedBytes,
       virtualMs: this.#scheduler.nowMs,
       events: this.#trace.last(),
     };
@@ -214,6 +237,7 @@ class World {
         openSidecarsMax: this.#options.openSegmentsMax,
       },
       snapshotLogBytes: this.#options.snapshotLogBytes,
+      housekeeping: this.#options.retention.housekeeping,
       turnDelayMsMax: this.#options.turnDelayMsMax,
       hooks: this.#hooks,
       wallUs: () => this.#wallUs(),
@@ -245,6 +269,8 @@ class World {
 
   #logged(level: string, text: string): void {
     this.#note(`${level}: ${text}`);
+    // What cannot be built again is lost with its file, and the broker says so.
+    if (text.includes('the ids in it are forgotten')) this.#auditor.mayForgetIds = true;
     if (level === 'error' && !this.#faults.mayComplain) this.#fail(new Violation(`the broker complains: ${text}`));
   }
 
@@ -254,6 +280,7 @@ class World {
       const lastDecided = await this.#checkReplay(store.state);
       this.#auditor.recovered(store.log.durableSequence, lastDecided, store.state);
       this.#auditor.mayStandStill = this.#faults.hasDamagedSegments;
+      this.#openedHash = await hashState(store.state);
       this.#note(`opened at entry ${store.log.durableSequence}`);
     } catch (error) {
       this.#fail(error as Error);
@@ -262,10 +289,11 @@ class World {
 
   /** Replays the whole log. Returns its last entry that holds decisions; a start that failed may leave a mark behind it. */
   async #checkReplay(state: BrokerState): Promise<number> {
-    const replay = new StateReplay();
+    const hasher = await createHasher(0, 0);
+    const replay = await StateReplay.over(this.#disk.copy(), hasher);
     const isWhole = !this.#faults.hasDamagedSegments;
     let lastDecided = 0;
-    const report = await verifyLog(this.#disk.copy(), await createHasher(0, 0), (header, bytes, view, from, to) => {
+    const report = await verifyLog(this.#disk.copy(), hasher, (header, bytes, view, from, to) => {
       if (view.getUint8(from + 4) !== recordType.closed) lastDecided = header.sequence;
       if (isWhole) replay.visit(header, bytes, view, from, to);
     });
@@ -323,6 +351,8 @@ class World {
     this.#reloads += metrics['reloads'];
     this.#snapshots += metrics['snapshots'];
     this.#coldReads += metrics['coldReads'];
+    this.#reclaimed += metrics['reclaimedSegments'];
+    this.#relocatedBytes += metrics['relocatedBytes'];
   }
 
   #compareAgainAndAgain(): void {
@@ -361,6 +391,10 @@ class World {
       await this.#pass(() => this.#process !== process && this.#isServing(), 60_000, 'a healed broker serves');
     }
     for (const queue of this.#auditor.queues.keys()) await this.#relax(queue);
+    for (const request of resumptions(this.#auditor.queues.values())) {
+      await this.#until((done) => this.#engine.groups.pause(request, done), `${JSON.stringify(request)} is resumed`);
+    }
+    await this.#callInDistant();
     for (const queue of this.#auditor.queues.keys()) await this.#probe(queue);
     const drains = [...this.#auditor.queues.values()].flatMap((queue) =>
       [...queue.subscriptions].filter(([, { registered }]) => registered).map(([group]) => ({ queue, group })),
@@ -396,9 +430,28 @@ class World {
 
   /** Nothing holds messages back any longer. */
   async #relax(queue: string): Promise<void> {
-    const options = { delayedProcessing: 0, windowBuffer: 0, maxSize: 0, ttl: 0, retryDelay: null };
+    const limits = { maxDeliveries: 0, maxLeaseSeconds: 0, maxLeasedPartitions: 0, maxPerSecond: 0 };
+    const options = {
+      delayedProcessing: 0,
+      windowBuffer: 0,
+      maxSize: 0,
+      ttl: 0,
+      retryDelay: null,
+      ...withoutRetention,
+      ...limits,
+    };
     const request = { queue, namespace: null, task: null, mode: 'merge' as const, options };
     await this.#until<null>((done) => this.#engine.configure(request, done), `${queue} is configured`);
+  }
+
+  /** What waits for a time that a stepped wall clock put far away gets one that will come. */
+  async #callInDistant(): Promise<void> {
+    const page = await this.#until<DuePage>((done) => this.#engine.due.list(done), 'messages that wait are listed');
+    for (const { messageId, dueUs } of page.rows) {
+      if (dueUs < (this.#process?.clock.nowUs() ?? 0) + distantUs) continue;
+      const request = { partition: null, name: messageId, due: -1 };
+      await this.#until((done) => this.#engine.due.change(request, done), `${messageId} is due`);
+    }
   }
 
   async #probe(queue: string): Promise<void> {
@@ -469,7 +522,6 @@ class World {
     );
     this.#compare(process);
     await this.#checkReplay(store.state);
-    const hash = await hashState(store.state);
     this.#takeStats();
     let isStopped = false;
     process.stop().then(
@@ -479,11 +531,11 @@ class World {
       (error: unknown) => this.#fail(error as Error),
     );
     await this.#pass(() => isStopped, 60_000, 'a broker stops');
+    const hash = await hashState(store.state);
     await this.#boot();
     await this.#pass(() => this.#process?.shard !== undefined, 60_000, 'a broker starts again');
-    const reopened = this.#process?.store;
-    if (reopened === undefined) throw new Violation('a broker that started has a store');
-    const again = await hashState(reopened.state);
+    // As it was opened: what expired meanwhile may have been removed since.
+    const again = this.#openedHash;
     if (again !== hash) throw new Violation(`after a restart the state is ${again}, before it was ${hash}`);
     return hash;
   }

@@ -112,13 +112,13 @@ class World {
   }
 
   async checkId(pid: number, id: readonly [number, number], sinceUs: number): Promise<void> {
-    let right: { offset: number; stampUs: number } | undefined;
+    let right: { offset: number; stampUs: number; index: number } | undefined;
     let isInMemory = false;
     for (const made of this.blocksOf(pid)) {
       if (made.stampUs < sinceUs) continue;
       made.ids.forEach(([high, low], i) => {
         if (high !== id[0] || low !== id[1]) return;
-        right = { offset: made.firstOffset + i, stampUs: made.stampUs };
+        right = { offset: made.firstOffset + i, stampUs: made.stampUs, index: i };
         isInMemory = this.memory.includes(made.base);
       });
     }
@@ -232,7 +232,7 @@ test('long lanes and many lanes are found through many pages of rows and of side
       assert.deepEqual(placeOf(await world.index.loadByTime(made.lane, made.pid, stampUs)), placeOf(right));
       const [high, low] = made.ids[0];
       const id = await world.index.loadId(made.pid, high, low, made.stampUs);
-      assert.deepEqual(id, { offset: made.firstOffset, stampUs: made.stampUs });
+      assert.deepEqual(id, { offset: made.firstOffset, stampUs: made.stampUs, index: 0 });
       assert.equal(await world.index.loadId(made.pid, high, low, made.stampUs + 1), undefined);
       assert.equal(await world.index.load(made.lane, made.pid, lane.length), undefined);
       assert.equal(await world.index.load(made.lane, made.pid + 100_000, 0), undefined);
@@ -361,7 +361,7 @@ test('a dropped segment keeps its ids until they expire, then its sidecar is rem
   assert.equal(world.index.find(0, 1, 0), undefined);
   assert.equal(await world.index.load(0, 1, 0), undefined);
   assert.deepEqual(placeOf(await world.index.load(0, 1, 1)), placeOf(second));
-  assert.deepEqual(await world.index.loadId(1, 5, 5, 0), { offset: 0, stampUs: placed.stampUs });
+  assert.deepEqual(await world.index.loadId(1, 5, 5, 0), { offset: 0, stampUs: placed.stampUs, index: 0 });
   assert.deepEqual(await listSidecars(world.disk), world.log.bases.slice(0, 2));
 
   await world.index.expireIds(placed.stampUs);
@@ -369,7 +369,7 @@ test('a dropped segment keeps its ids until they expire, then its sidecar is rem
   await world.index.expireIds(placed.stampUs + 1);
   assert.equal(world.index.mayHoldId(1, 5, 5, 0), false);
   assert.equal(await world.index.loadId(1, 5, 5, 0), undefined);
-  assert.deepEqual(await world.index.loadId(1, 6, 6, 0), { offset: 1, stampUs: second.stampUs });
+  assert.deepEqual(await world.index.loadId(1, 6, 6, 0), { offset: 1, stampUs: second.stampUs, index: 0 });
   assert.deepEqual(await listSidecars(world.disk), [world.log.bases[1]]);
   await world.index.close();
 });
@@ -382,7 +382,7 @@ test('a sidecar of a segment that is gone serves its ids only', async () => {
   const index = new SegmentedIndex({ disk: world.disk, checksum, scheduler: turns });
   assert.deepEqual(await index.adopt(base, 'ids'), { ok: true, blocks: 1, ids: 1 });
   assert.equal(await index.load(0, 1, 0), undefined);
-  assert.deepEqual(await index.loadId(1, 5, 5, 0), { offset: 0, stampUs: placed.stampUs });
+  assert.deepEqual(await index.loadId(1, 5, 5, 0), { offset: 0, stampUs: placed.stampUs, index: 0 });
   await index.close();
 });
 

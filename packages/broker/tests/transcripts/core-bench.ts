@@ -31,6 +31,7 @@ import {
   Schedule,
 } from '../../src/core/mod.ts';
 import { DraftJournal } from '../../src/runtime/draft-journal.ts';
+import { noPlaces, quietListener } from '../core/quiet-schedule.ts';
 
 const textEncoder = new TextEncoder();
 const textDecoder = new TextDecoder();
@@ -82,19 +83,13 @@ export class CoreBench {
     this.#schedule = new Schedule(
       this.#state,
       {
+        ...noPlaces,
         stampOf: (_lane, pid, offset) => {
           const block = this.#blockOf(pid, offset);
           return block === undefined || this.#cold.has(block.at) ? 0 : block.stampUs;
         },
-        blockAppended: () => undefined,
-        partitionRemoved: () => undefined,
       },
-      {
-        rowReady: () => undefined,
-        subscriptionReady: () => undefined,
-        laneAppended: () => undefined,
-        queueRemoved: () => undefined,
-      },
+      quietListener,
     );
     this.#state.observer = this.#schedule;
     this.#journal.genesis({ saltHigh: 1, saltLow: 2, seedHigh: 5, seedLow: 6, createdAtUs: startUs });
@@ -144,6 +139,7 @@ export class CoreBench {
       nowUs,
       blocks: { open: (_lane, pid, offset) => this.#open(pid, offset) },
       ids: {
+        found: { stampUs: 0, index: 0 },
         find: (_lane, pid, high, low, sinceUs) => this.#find(pid, high, low, sinceUs),
         firstFrom: (_lane, pid, stampUs) =>
           this.#blocks.find((block) => block.pid === pid && block.stampUs >= stampUs)?.firstOffset ?? idLookup.absent,
@@ -330,6 +326,13 @@ export class CoreBench {
     return {
       edges: null,
       genesis: () => undefined,
+      logStart: ({ pid, logStart }) => void lines.push(`partition ${pid} begins at ${logStart}`),
+      partitionsDeleted: (_queue, pids) => void lines.push(`partitions ${pids.join(', ')} deleted`),
+      relocatedBlock: () => undefined,
+      segmentReclaimed: () => undefined,
+      dueRecord: (pid, offset) => void lines.push(`record ${pid}: ${offset} waits`),
+      dueChanged: (pid, offset, dueUs) =>
+        void lines.push(`record ${pid}: ${offset} ${dueUs > 0 ? 'moved' : 'cancelled'}`),
       queue: ({ name }) => void lines.push(`queue ${name}`),
       queueDeleted: ({ number }) => void lines.push(`queue ${number} deleted`),
       partition: (pid, _queue, _created, _hash, bytes, start, end) =>
@@ -342,6 +345,9 @@ export class CoreBench {
         void lines.push(
           `group ${group} ${registered ? 'registered' : 'known'} ${mode}${conflation ? ' conflating' : ''}`,
         ),
+      subscriptionDeleted: ({ number }) => void lines.push(`group ${number} deleted`),
+      partitionPaused: ({ pid, pausedAtUs }) =>
+        void lines.push(`partition ${pid} ${pausedAtUs > 0 ? 'paused' : 'resumed'}`),
       cursor: (cursor) => {
         const lease = this.#leases.indexOf(cursor.leaseStamp) + 1;
         const parts = [
@@ -357,6 +363,8 @@ export class CoreBench {
       },
       deadLetter: ({ pid, offset, error, retryCount, index }) =>
         void lines.push(`dead letter ${pid}: ${offset} "${error}", retries ${retryCount}, number ${index}`),
+      trace: ({ pid, transactionId }) => void lines.push(`trace ${pid}: ${transactionId}`),
+      deadLetterRemoved: ({ pid, index }) => void lines.push(`dead letter ${pid}: number ${index} removed`),
     };
   }
 }

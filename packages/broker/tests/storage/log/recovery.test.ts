@@ -209,16 +209,21 @@ test('wherever one bit flips: every entry reads back as written, or the log is r
   );
 });
 
-test('a missing, shortened or exchanged segment is refused', async () => {
+test('a missing or shortened segment is told of as a gap, and nothing in it is shown; an exchanged one is refused', async () => {
   const { disk, segments } = await manySegments();
   const paths = disk.paths().filter((path) => path.endsWith('.seg'));
   assert.ok(segments.length > 4);
   const missing = disk.copy();
   missing.takeAway(paths[2]);
-  await assert.rejects(openLog(missing), (error: LogDamage) => error.segment === paths[1]);
+  const withGap = await openLog(missing);
+  assert.deepEqual(withGap.recovery.gaps, [{ base: segments[2].base, end: segments[3].base }]);
+  await assert.rejects(readAll(withGap, 0), LogDamage);
+  assert.deepEqual(withGap.segments()[1], segments[1], 'the segment before it ends where it ended');
   const short = disk.copy();
   short.place(paths[2], short.contents(paths[2]).slice(0, segments[2].end - segments[2].base - 1));
-  await assert.rejects(openLog(short), (error: LogDamage) => error.segment === paths[2]);
+  const cut = await openLog(short);
+  assert.deepEqual(cut.recovery.gaps, [{ base: segments[2].end - 1, end: segments[3].base }]);
+  await assert.rejects(readAll(cut, 0), (error: LogDamage) => error.segment === paths[2]);
   const exchanged = disk.copy();
   exchanged.place(paths[2], exchanged.contents(paths[3]));
   await assert.rejects(openLog(exchanged), LogDamage);

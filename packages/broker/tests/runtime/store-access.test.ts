@@ -1,67 +1,17 @@
 /** Decisions that need more of a partition's backlog at once than one reading from disk brings. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { BlockReader, createHasher, scanAckBody, scanPushBody } from '../../src/codec/mod.ts';
+import { BlockReader, scanAckBody, scanPushBody } from '../../src/codec/mod.ts';
 import { type AckOutcome, idText, type PopOutcome } from '../../src/core/mod.ts';
-import type { PopRequest, Reply, Shard } from '../../src/runtime/mod.ts';
-import { SimulatedDisk } from '../simulation/simulated-disk.ts';
-import { SimulatedProcess } from '../simulation/simulated-process.ts';
-import { SimulatedRandom } from '../simulation/simulated-random.ts';
-import { SimulatedScheduler } from '../simulation/simulated-scheduler.ts';
+import type { PopRequest } from '../../src/runtime/mod.ts';
+import { VirtualMachine } from './virtual-machine.ts';
 
 const appends = 3000;
 const reader = new BlockReader();
 
-class Machine {
-  readonly scheduler = new SimulatedScheduler();
-  readonly #disk = new SimulatedDisk({ scheduler: this.scheduler, latencyMsMax: 0.01 });
-  #process: SimulatedProcess | null = null;
-
-  get shard(): Shard {
-    const shard = this.#process?.shard;
-    if (shard === undefined) throw new Error('the broker does not run');
-    return shard;
-  }
-
-  /** Stops the broker, so that nothing of the log is in memory, and starts it again. */
-  async restart(): Promise<void> {
-    await createHasher(0, 0);
-    if (this.#process !== null) await this.scheduler.runUntil(this.#process.stop());
-    this.#process = new SimulatedProcess({
-      disk: this.#disk,
-      scheduler: this.scheduler,
-      random: new SimulatedRandom(1),
-      cipher: null,
-      logOptions: { segmentBytes: 65_536, slabBytes: 4096, tailBytes: 4096, coldBytes: 0, coldPageBytes: 1024 },
-      indexOptions: {},
-      snapshotLogBytes: 2 ** 30,
-      turnDelayMsMax: 0,
-      hooks: {},
-      wallUs: () => 1_700_000_000_000_000,
-      isDiskFull: () => false,
-      log: () => undefined,
-      fatal: (error) => {
-        throw error;
-      },
-      opened: async () => undefined,
-    });
-    await this.scheduler.runUntil(this.#process.start());
-  }
-
-  async call<Outcome, Answer>(
-    send: (reply: Reply<Outcome>) => void,
-    read: (outcome: Outcome) => Answer,
-  ): Promise<Answer> {
-    let answer: Answer | undefined;
-    const answered = new Promise<Answer>((resolve, reject) => {
-      send({
-        encode: (outcome) => {
-          answer = read(outcome);
-        },
-        send: (failure) => (failure === null ? resolve(answer as Answer) : reject(new Error(failure.message))),
-      });
-    });
-    return this.scheduler.runUntil(answered);
+class Machine extends VirtualMachine {
+  constructor() {
+    super(65_536);
   }
 
   /** One append per record; its id and payload are its offset. */

@@ -1,0 +1,149 @@
+/**
+ * Due messages: records that are delivered at a time of their own at the earliest. Such a record has its place in its
+ * partition at once, and holds up what comes behind it there until its time has come.
+ *
+ * Until then it can be given another time, or be cancelled: it keeps its offset then, and no group gets it. Once its time
+ * has come it is a record like any other.
+ */
+import { limits } from '@lanemq/protocol';
+import type { PushItems } from './commands.ts';
+import { type DecisionContext, idLookup, type NeedsLoad, needsLoad } from './decision.ts';
+import { type IdParts, parseId } from './ids.ts';
+import type { Refusal } from './outcomes.ts';
+import { usPerMs } from './queue.ts';
+
+const delayUsMax = limits.dueDelayMsMax * usPerMs;
+
+/** The time an item of a push waits for, with `nowUs` as its stamp; 0 = none. */
+export function dueUsOf(due: Float64Array, item: number, nowUs: number): number {
+  const given = due[item];
+  if (Number.isNaN(given)) return 0;
+  const dueUs = given < 0 ? nowUs - given - 1 : given;
+  return dueUs > nowUs ? dueUs : 0;
+}
+
+/** Refusal when an item is to wait longer than anything may. */
+export function tooDistantRefusal(items: PushItems, due: Float64Array, nowUs: number): Refusal | null {
+  for (let item = 0; item < items.count; item++) {
+    if (dueUsOf(due, item, nowUs) - nowUs <= delayUsMax) continue;
+    const field = due[item] < 0 ? 'delayMs' : 'dueAt';
+    return { ok: false, code: 'bad_body', message: `bad push body: item ${item} has a "${field}" ${tooDistantText}` };
+  }
+  return null;
+}
+
+const tooDistantText = `that is too far away: a message waits at most ${limits.dueDelayMsMax} ms (366 days)`;
+
+/** Refusal when so many more records that wait do not fit. */
+export function tooManyDueRefusal(context: DecisionContext, more: number): Refusal | null {
+  const { waiting } = context.state.due;
+  if (more === 0 || waiting + more <= limits.dueMessagesMax) return null;
+  return {
+    ok: false,
+    code: 'too_many_due',
+    message: `${waiting} messages wait for their time, the limit is ${limits.dueMessagesMax}: ${more} more do not fit, nothing was stored`,
+    retryAfterSeconds: 1,
+  };
+}
+
+/** Names a record of a lane: by its transactionId or its message id, as UTF-8 with the keyed hash of it. */
+export interface RecordName {
+  readonly bytes: Uint8Array;
+  readonly hashHigh: number;
+  readonly hashLow: number;
+}
+
+const parts: IdParts = { stampUs: 0, number: 0, index: 0 };
+
+/** Offset of the newest record with this transactionId, else of the one with this message id; or one of `idLookup`. */
+function offsetOfName(context: DecisionContext, lane: number, pid: number, name: RecordName): number {
+  const { ids, blocks, state } = context;
+  const { bytes } = name;
+  const offset = ids.find(lane, pid, name.hashHigh, name.hashLow, 0);
+  if (offset === idLookup.missing) return offset;
+  const logStart = state.partitions.logStart[lane];
+  // A record that was removed is still remembered by its id.
+  if (offset >= logStart) {
+    const view = blocks.open(lane, pid, offset);
+    if (view === undefined) return idLookup.missing;
+    view.select(offset - view.firstOffset);
+    const own = view.bytes.subarray(view.idStart, view.idEnd);
+    if (own.length === bytes.length && own.every((byte, i) => byte === bytes[i])) return offset;
+  }
+  if (!parseId(state.identity, bytes, 0, bytes.length, parts) || parts.number !== pid) return idLookup.absent;
+  const { stampUs, index } = parts;
+  const first = ids.firstFrom(lane, pid, stampUs);
+  if (first < 0) return first;
+  if (first < logStart) return idLookup.absent;
+  const view = blocks.open(lane, pid, first);
+  if (view === undefined) return idLookup.missing;
+  return view.stampUs === stampUs && index < view.count ? first + index : idLookup.absent;
+}
+
+/** What became of a record that was moved or cancelled. */
+export interface DueChange {
+  readonly offset: number;
+  /** The time it waits for, microseconds; one that is not ahead: it is due. 0 = it is cancelled. */
+  readonly dueUs: number;
+  /** False when it was so already. */
+  readonly changed: boolean;
+}
+
+/** Gives a waiting record another time, or cancels it (`change` null). `change` is a time or a delay, as in PushItems. */
+export function decideDueChange(
+  context: DecisionContext,
+  pid: number,
+  name: RecordName,
+  change: number | null,
+): DueChange | Refusal | NeedsLoad {
+  const { state, nowUs } = context;
+  const { due } = state;
+  const lane = state.laneOf(pid);
+  if (lane < 0) return { ok: false, code: 'not_found', message: `no partition has the id ${pid}` };
+  const offset = offsetOfName(context, lane, pid, name);
+  if (offset === idLookup.missing) return needsLoad;
+  if (offset === idLookup.absent) {
+    return { ok: false, code: 'not_found', message: `partition ${pid} holds no message with this id` };
+  }
+  const row = due.find(pid, offset);
+  const isCancelled = row >= 0 && due.isCancelled(row);
+  if (isCancelled && change === null) return { offset, dueUs: 0, changed: false };
+  if (isCancelled) return notWaiting(`the message at offset ${offset} was cancelled, it cannot get another time`);
+  if (row < 0 || !due.isWaiting(row, nowUs)) {
+    const verb = change === null ? 'cancelled' : 'moved';
+    return notWaiting(
+      `the message at offset ${offset} waits for no time (its time has come, or it never had one): only a message that still waits can be ${verb}`,
+    );
+  }
+  if (change === null) return cancel(context, pid, offset);
+  const askedUs = change < 0 ? nowUs - change - 1 : change;
+  if (askedUs - nowUs > delayUsMax) {
+    return {
+      ok: false,
+      code: 'bad_request',
+      message: `${change < 0 ? 'delayMs' : 'dueAt'} has a value ${tooDistantText}`,
+    };
+  }
+  const dueUs = Math.max(askedUs, nowUs);
+  if (dueUs === due.dueUsOf(row)) return { offset, dueUs, changed: false };
+  context.journal.dueChanged(pid, offset, dueUs);
+  return { offset, dueUs, changed: true };
+}
+
+function cancel(context: DecisionContext, pid: number, offset: number): DueChange | Refusal {
+  const { cancelled } = context.state.due;
+  if (cancelled >= limits.cancelledMessagesMax) {
+    return {
+      ok: false,
+      code: 'too_many_due',
+      message: `${cancelled} cancelled messages are kept, which is the limit: retention of their queues, or deleting one, makes room; the message still waits, and can be moved`,
+      retryAfterSeconds: 60,
+    };
+  }
+  context.journal.dueChanged(pid, offset, 0);
+  return { offset, dueUs: 0, changed: true };
+}
+
+function notWaiting(message: string): Refusal {
+  return { ok: false, code: 'not_waiting', message };
+}

@@ -1,0 +1,247 @@
+/** What removes dead letters: replay, delete, purge, and redrive, which replays many. */
+import {
+  type DeadLetterRecord,
+  type IdParts,
+  idLookup,
+  type LetterPlace,
+  type LetterSelection,
+  type NeedsLoad,
+  needsLoad,
+  parseId,
+  type Refusal,
+} from '../core/mod.ts';
+import type { Reply } from './engine.ts';
+import { type Operation, SimpleOperation } from './operations.ts';
+import { matchesRequest, RedriveJobs, type RedriveRequest, type RedriveView } from './redrive.ts';
+import {
+  type DeadLetterHost,
+  decideReplay,
+  gone,
+  type ReplayOutcome,
+  type ReplayTarget,
+  transactionIdOf,
+} from './replay.ts';
+import { FetchedFacts } from './store-access.ts';
+import { utf8 } from './text.ts';
+
+/** A message's place of origin: all dead letters of it, one per group, have the same. */
+export interface DeadLetterAddress {
+  /** −1 when the text was no number: nothing is there. */
+  readonly pid: number;
+  readonly transactionId: string;
+}
+
+/** Rows removed, or looked at, before others have their turn. */
+const removedInATurn = 2000;
+const countedInATurn = 10_000;
+
+/** Walks the rows of a selection that were filed before it began, a slice per turn. */
+class WalkOperation<Outcome> implements Operation {
+  readonly facts = new FetchedFacts();
+  readonly #host: DeadLetterHost;
+  readonly #selection: () => LetterSelection | null;
+  readonly #visit: (row: DeadLetterRecord) => boolean;
+  readonly #outcome: () => Outcome;
+  readonly #reply: Reply<Outcome>;
+  readonly #slice: number;
+  readonly #place: LetterPlace = { stampUs: -1, index: 0 };
+  #found: LetterSelection | null | undefined;
+  #untilUs = 0;
+
+  constructor(
+    host: DeadLetterHost,
+    /** Asked once, at the first turn; null = there is nothing to walk. */
+    selection: () => LetterSelection | null,
+    slice: number,
+    /** False = enough. */
+    visit: (row: DeadLetterRecord) => boolean,
+    outcome: () => Outcome,
+    reply: Reply<Outcome>,
+  ) {
+    this.#host = host;
+    this.#selection = selection;
+    this.#slice = slice;
+    this.#visit = visit;
+    this.#outcome = outcome;
+    this.#reply = reply;
+  }
+
+  decide(): 'done' | 'later' {
+    const { state, nowUs } = this.#host.context;
+    if (this.#found === undefined) {
+      this.#found = this.#selection();
+      this.#untilUs = nowUs;
+    }
+    let isEnough = false;
+    const atEnd =
+      this.#found === null ||
+      state.deadLetters.walk(this.#found, this.#place, this.#slice, (row) => {
+        isEnough = row.stampUs >= this.#untilUs || !this.#visit(row);
+        return !isEnough;
+      });
+    if (!atEnd && !isEnough) return 'later';
+    this.#reply.encode(this.#outcome());
+    return 'done';
+  }
+
+  release(failure: Refusal | null): void {
+    this.#reply.send(failure);
+  }
+}
+
+const idParts: IdParts = { stampUs: 0, number: 0, index: 0 };
+
+export class DeadLetterChanges {
+  readonly #host: DeadLetterHost;
+  readonly #jobs: RedriveJobs;
+
+  constructor(host: DeadLetterHost) {
+    this.#host = host;
+    this.#jobs = new RedriveJobs(host);
+  }
+
+  /** Replays the dead letter with this row id. */
+  replay(id: string, target: ReplayTarget, reply: Reply<ReplayOutcome>): void {
+    this.#host.submit(
+      new SimpleOperation(() => {
+        const row = this.#rowWithId(id);
+        return row === undefined ? gone : decideReplay(this.#host, row, target);
+      }, reply),
+    );
+  }
+
+  /** Replays one dead letter of an address, the newest. */
+  replayAt(address: DeadLetterAddress, target: ReplayTarget, reply: Reply<ReplayOutcome>): void {
+    this.#host.submit(
+      new SimpleOperation(() => {
+        const rows = this.#rowsAt(address);
+        if ('ok' in rows) return rows;
+        const newest = rows.reduce<DeadLetterRecord | undefined>(
+          (best, row) => (best === undefined || row.stampUs > best.stampUs ? row : best),
+          undefined,
+        );
+        return newest === undefined ? gone : decideReplay(this.#host, newest, target);
+      }, reply),
+    );
+  }
+
+  /** Deletes all dead letters of an address, of every group. */
+  deleteAt(address: DeadLetterAddress, reply: Reply<{ deleted: number }>): void {
+    this.#host.submit(
+      new SimpleOperation(() => {
+        const rows = this.#rowsAt(address);
+        if ('ok' in rows) return rows;
+        for (const row of rows) this.#remove(row);
+        return { deleted: rows.length };
+      }, reply),
+    );
+  }
+
+  /**
+   * Deletes the dead letters of a queue, or of one group of it, that were filed before. In slices: when the broker dies
+   * meanwhile, some are left.
+   */
+  purge(queue: string, group: string | null, reply: Reply<{ deleted: number }>): void {
+    let deleted = 0;
+    this.#host.submit(
+      new WalkOperation(
+        this.#host,
+        () => this.#selectionOf(queue, group),
+        removedInATurn,
+        (row) => {
+          this.#remove(row);
+          deleted++;
+          return true;
+        },
+        () => ({ deleted }),
+        reply,
+      ),
+    );
+  }
+
+  /** How many dead letters a redrive would take. */
+  countRedrive(request: RedriveRequest, reply: Reply<{ matched: number }>): void {
+    let matched = 0;
+    const max = request.max ?? Number.POSITIVE_INFINITY;
+    this.#host.submit(
+      new WalkOperation(
+        this.#host,
+        () => this.#selectionOf(request.queue, request.group),
+        countedInATurn,
+        (row) => {
+          if (matchesRequest(row, request)) matched++;
+          return matched < max;
+        },
+        () => ({ matched }),
+        reply,
+      ),
+    );
+  }
+
+  startRedrive(request: RedriveRequest, reply: Reply<RedriveView>): void {
+    this.#host.submit(new SimpleOperation(() => this.#jobs.start(request), reply));
+  }
+
+  redrives(): RedriveView[] {
+    return this.#jobs.list();
+  }
+
+  redrive(id: string): RedriveView | null {
+    return this.#jobs.get(id);
+  }
+
+  cancelRedrive(id: string): RedriveView | null {
+    return this.#jobs.cancel(id);
+  }
+
+  stop(): void {
+    this.#jobs.stop();
+  }
+
+  #selectionOf(queue: string, group: string | null): LetterSelection | null {
+    const found = this.#host.context.state.queues.get(queue);
+    return found === undefined ? null : { queueNumber: found.number, group };
+  }
+
+  #remove({ stampUs, index, pid }: DeadLetterRecord): void {
+    this.#host.context.journal.deadLetterRemoved({ stampUs, index, pid });
+  }
+
+  #rowWithId(id: string): DeadLetterRecord | undefined {
+    const { state } = this.#host.context;
+    const bytes = utf8(id);
+    if (!parseId(state.identity, bytes, 0, bytes.length, idParts)) return undefined;
+    const row = state.deadLetters.get(idParts.stampUs, idParts.number, idParts.index);
+    return row !== undefined && state.queueByNumber.has(row.queueNumber) ? row : undefined;
+  }
+
+  /** The rows of an address. Hashes choose the candidates, the records themselves decide. */
+  #rowsAt({ pid, transactionId }: DeadLetterAddress): DeadLetterRecord[] | NeedsLoad {
+    const { state, blocks, ids } = this.#host.context;
+    const lane = state.laneOf(pid);
+    if (lane < 0 || state.deadLetters.countOfPid(pid) === 0) return [];
+    const bytes = utf8(transactionId);
+    const { hasher } = this.#host;
+    hasher.hash(bytes, 0, bytes.length);
+    const { high, low } = hasher;
+    const candidates = new Set<DeadLetterRecord>();
+    for (const row of state.deadLetters.rowsOf(pid)) {
+      if (row.idHigh === undefined || (row.idHigh === high && row.idLow === low)) candidates.add(row);
+    }
+    // The id of a message that was pushed without one says where it is.
+    if (parseId(state.identity, bytes, 0, bytes.length, idParts) && idParts.number === pid) {
+      const { index } = idParts;
+      const first = ids.firstFrom(lane, pid, idParts.stampUs);
+      if (first === idLookup.missing) return needsLoad;
+      if (first >= 0) for (const row of state.deadLetters.rowsAt(pid, first + index)) candidates.add(row);
+    }
+    const rows: DeadLetterRecord[] = [];
+    let isComplete = true;
+    for (const row of candidates) {
+      const view = blocks.open(lane, pid, row.offset);
+      if (view === undefined) isComplete = false;
+      else if (transactionIdOf(this.#host, view, row) === transactionId) rows.push(row);
+    }
+    return isComplete ? rows : needsLoad;
+  }
+}
