@@ -11,6 +11,9 @@ export interface EnqueueLimits {
   readonly jsonDepthMax: number;
   readonly messagesMax: number;
   readonly valueBytesMax: number;
+  readonly dedupIdLengthMax: number;
+  /** A seq may also be a string of its digits. */
+  readonly seqMayBeString: boolean;
 }
 
 export type ScannedEnqueue =
@@ -18,7 +21,7 @@ export type ScannedEnqueue =
   | { readonly ok: false; readonly isTooLarge: boolean; readonly message: string };
 
 const bodyNames = new PropertyNames(['messages']);
-const itemNames = new PropertyNames(['key', 'seq', 'value']);
+const itemNames = new PropertyNames(['key', 'seq', 'value', 'dedupId']);
 const field = new TextField();
 const encoder = new TextEncoder();
 const two32 = 0x1_0000_0000;
@@ -73,6 +76,7 @@ class EnqueueScan {
   readonly #values: Int32Array;
   readonly #seqs: Uint32Array;
   readonly #keyHashes: Int32Array;
+  #dedupIds: (string | null)[] | null = null;
   #count = -1;
   #refusal: BadMessage | null = null;
 
@@ -107,6 +111,7 @@ class EnqueueScan {
         values: this.#values.subarray(0, count * 2),
         seqs: this.#seqs.subarray(0, count * 2),
         keyHashes: this.#keyHashes.subarray(0, count),
+        dedupIds: this.#dedupIds,
       },
     };
   }
@@ -126,6 +131,7 @@ class EnqueueScan {
   #list(at: number): number {
     const scanner = this.#scanner;
     this.#count = -1;
+    this.#dedupIds = null;
     this.#refusal = null;
     if (scanner.bytes[at] !== ascii.bracketOpen) return scanner.value(at, 1);
     this.#count = 0;
@@ -164,8 +170,9 @@ class EnqueueScan {
         else if (field.start === noText.wrongType) this.#refuse(`messages[${number}].key must be a string`);
       } else {
         p = scanner.value(p, 3);
-        if (name === 1) hasSeq = readSeq(bytes, start, p, this.#seqs, number * 2);
-        if (name === 2) {
+        if (name === 1) hasSeq = this.#seq(start, p, number);
+        else if (name === 3) this.#dedupId(start, p, number);
+        else if (name === 2) {
           valueStart = start;
           valueEnd = p;
         }
@@ -180,6 +187,27 @@ class EnqueueScan {
     this.#values[number * 2] = valueStart;
     this.#values[number * 2 + 1] = valueEnd;
     return -1 - p;
+  }
+
+  #seq(start: number, end: number, number: number): boolean {
+    const isString = this.#limits.seqMayBeString && this.#scanner.bytes[start] === ascii.quote;
+    const quotes = isString ? 1 : 0;
+    return readSeq(this.#scanner.bytes, start + quotes, end - quotes, this.#seqs, number * 2);
+  }
+
+  #dedupId(start: number, end: number, number: number): void {
+    const id: unknown = JSON.parse(textOf(this.#scanner.bytes, start, end));
+    const { dedupIdLengthMax } = this.#limits;
+    if (id === null) {
+      if (this.#dedupIds !== null) this.#dedupIds[number] = null;
+    } else if (typeof id !== 'string' || id === '' || id.length > dedupIdLengthMax) {
+      this.#refuse(`messages[${number}].dedupId must be a string of 1..${dedupIdLengthMax} characters`);
+    } else {
+      this.#dedupIds ??= [];
+      while (this.#dedupIds.length < number) this.#dedupIds.push(null);
+      // Half of a surrogate pair would not come back from the log.
+      this.#dedupIds[number] = id.replace(/\p{Surrogate}/gu, '?');
+    }
   }
 
   /** The hash of the key just read, which lies with its quotes at [start, end) of the body. */

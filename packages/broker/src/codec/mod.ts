@@ -1,7 +1,13 @@
 export { hashAckItems, type ScannedAck, scanAckBody } from './ack-items.ts';
 export { BlockReader, recordBytes } from './block-reader.ts';
-export { writeEdgeRangeDeleted, writeEdgeRows } from './edge-records.ts';
-export { readSeq, type ScannedEnqueue, scanEnqueueBody, seqText } from './enqueue-items.ts';
+export {
+  writeEdgeRangeDeleted,
+  writeEdgeRows,
+  writeEdgesDeleted,
+  writeEdgesPut,
+  writeEdgeValueMoved,
+} from './edge-records.ts';
+export { type EnqueueLimits, readSeq, type ScannedEnqueue, scanEnqueueBody, seqText } from './enqueue-items.ts';
 export {
   block,
   blockFlag,

@@ -511,7 +511,7 @@ export function readRecords(
       case recordType.closed:
         break;
       default:
-        if (type >= recordType.edgeDatabase && type <= recordType.edgeRangeDeleted) {
+        if (type >= recordType.edgeDatabase && type <= recordType.edgeMoved) {
           if (handlers.edges !== null) readEdgeRecord(type, bytes, view, at, length, handlers.edges);
           break;
         }

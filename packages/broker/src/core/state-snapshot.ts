@@ -15,7 +15,7 @@
  *                   | claim: f64 leaseStamp, leaseEnd, expiresAtUs | u8 conflated | u32 retryCount | f64 attemptOffset
  *                   | u32 attemptCount | f64 heldUntilUs
  *   dead-letters    JSON array of dead letter records
- *   edge-tables, edge-rows   see edges/edge-snapshot.ts
+ *   edge-…   see edges/edge-snapshot.ts
  *   paused          JSON array of {pid, pausedAtUs}, by pid
  *   kept-since      rows, of partitions that lost records and hold some: f64 pid | f64 stamp of the first append kept
  *   reclaimed       JSON array of {base, end}: ranges of the log that were given up, ascending
@@ -26,7 +26,7 @@
 import { assert } from './assert.ts';
 import { BrokerState } from './broker-state.ts';
 import { cursorBit } from './cursor-table.ts';
-import { loadEdgeRows, loadEdgeTables, saveEdges } from './edges/edge-snapshot.ts';
+import { loadEdges, saveEdges } from './edges/edge-snapshot.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { Queue, Subscription } from './queue.ts';
 import type { LogRange } from './reclaimed.ts';
@@ -285,12 +285,6 @@ export class StateLoader {
           this.state.deadLetters.add(row);
         }
         break;
-      case 'edge-tables':
-        loadEdgeTables(this.state.edges, piece.bytes);
-        break;
-      case 'edge-rows':
-        loadEdgeRows(this.state.edges, piece.bytes);
-        break;
       case 'paused':
         for (const row of JSON.parse(textDecoder.decode(piece.bytes)) as PartitionPausedRecord[]) {
           assert(this.state.laneOf(row.pid) >= 0, 'a paused partition is known');
@@ -310,6 +304,7 @@ export class StateLoader {
         for (const row of JSON.parse(textDecoder.decode(piece.bytes)) as TraceRecord[]) this.state.traces.restore(row);
         break;
       default:
+        if (loadEdges(this.state.edges, piece)) break;
         throw new Error(`a snapshot with a section ${piece.name} was written by a newer release`);
     }
   }

@@ -1,148 +1,105 @@
-/** /queue/v1, and the databases its namespaces are. */
+/** /queue/v1 */
 import type { ServerResponse } from 'node:http';
-import type { ErrorCode } from '@lanemq/protocol';
-import { asciiBytes, type ByteWriter, readSeq, seqText } from '../codec/mod.ts';
+import { asciiBytes, type ByteWriter, seqText } from '../codec/mod.ts';
 import {
-  type EdgeDatabaseRecord,
   type EdgeTableRecord,
   type EnqueueOutcome,
   edgeQueueLimits,
   edgeRow,
+  type QueueDepth,
   type Refusal,
   type Seq,
 } from '../core/mod.ts';
 import type { PolledPage, Reply } from '../runtime/mod.ts';
-import type { Admission } from './admission.ts';
-import { BodyExchange } from './body-exchange.ts';
-import { type BrokerRequest, Exchange } from './exchange.ts';
-import { BadParameter, QueryParameters } from './query-parameters.ts';
-import { replyWith } from './queue-routes.ts';
-import { failEdge } from './queue-v1-errors.ts';
+import {
+  EdgeBodyExchange,
+  type EdgeExchange,
+  EdgeWriteExchange,
+  int32,
+  jsonReply,
+  limitOf,
+  readingQuery,
+  seqOf,
+  wordOf,
+} from './edge-exchange.ts';
+import type { BrokerRequest } from './exchange.ts';
+import { BadParameter, type QueryParameters } from './query-parameters.ts';
 import type { Services } from './services.ts';
-import { isObject, parseJson, SmallBodyExchange } from './small-body.ts';
+import { readUlid, writeUlid } from './ulid.ts';
 
-/** Refusals in the words of this contract. */
-export class EdgeExchange extends Exchange {
-  override fail(code: ErrorCode, message: string, retryAfterSeconds?: number): void {
-    failEdge(this, code, message, retryAfterSeconds);
-  }
+type Names = readonly string[];
+
+const createdIs = asciiBytes('","status":"CREATED"}');
+const duplicateIs = asciiBytes('","status":"DUPLICATE"}');
+const acceptedIs = asciiBytes('{"accepted":');
+const resultsAre = asciiBytes(',"results":[');
+const partitionIs = asciiBytes('{"partition":');
+const idIs = asciiBytes(',"id":"');
+const messagesAre = asciiBytes('{"messages":[');
+const seqIs = asciiBytes('","seq":');
+const valueIs = asciiBytes(',"value":');
+const nullText = asciiBytes('null');
+const offsetIs = asciiBytes('],"offset":');
+const lastIdIs = asciiBytes(',"lastId":"');
+const hasNextIs = asciiBytes(',"hasNext":');
+const watermarkIs = asciiBytes(',"watermark":"');
+const comma = 44;
+const quote = 34;
+const closeBracket = 93;
+const closeBrace = 125;
+
+function queueJson(record: EdgeTableRecord): object {
+  const { database: namespace, name: queue, queue: settings, storage } = record;
+  return { namespace, queue, partitions: settings?.partitions, storage };
 }
 
-type Descriptor = { readonly [name: string]: unknown };
-
-function queueDescriptor(record: EdgeTableRecord): Descriptor {
-  return { namespace: record.database, queue: record.name, partitions: record.partitions, storage: record.storage };
-}
-
-function databaseDescriptor(record: EdgeDatabaseRecord): Descriptor {
-  return {
-    tenant: 'local',
-    database: record.name,
-    active: record.active,
-    comment: record.comment,
-    revision: -1,
-    createdAt: Math.floor(record.createdAtUs / 1000),
-    createdBy: '',
-    updatedAt: -1,
-    updatedBy: '',
-  };
-}
-
-function jsonReply<Outcome>(exchange: Exchange, toJson: (outcome: Outcome) => object): Reply<Outcome> {
-  exchange.services.supervisor.handedOver(exchange);
-  return replyWith<Outcome>(exchange, (outcome) => ({
-    status: 200,
-    body: Buffer.from(JSON.stringify(toJson(outcome))),
-  }));
-}
-
-function isJsonType(request: BrokerRequest): boolean {
-  const type = request.headers['content-type'];
-  return type === undefined || /^application\/([a-z.+-]+\+)?json\s*(;|$)/i.test(type);
-}
-
-abstract class EdgeBodyExchange extends SmallBodyExchange {
-  protected readonly bodyName = 'bad body';
-  readonly names: readonly string[];
-
-  constructor(services: Services, request: BrokerRequest, response: ServerResponse, names: readonly string[]) {
-    super(services, request, response);
-    this.names = names;
-  }
-
-  override fail(code: ErrorCode, message: string, retryAfterSeconds?: number): void {
-    failEdge(this, code, message, retryAfterSeconds);
-  }
-
-  protected received(body: Uint8Array): void {
-    const value = parseJson(body);
-    if (!isJsonType(this.request)) this.fail('unsupported_media_type', 'Content-Type must be application/json');
-    else if (!isObject(value)) this.fail('bad_request', 'the body must be a JSON object');
-    else this.take(value);
-  }
-
-  protected abstract take(body: Readonly<Record<string, unknown>>): void;
-}
-
-/** POST /graph/v3/databases */
-export class CreateDatabaseExchange extends EdgeBodyExchange {
-  protected take(body: Readonly<Record<string, unknown>>): void {
-    const { database, comment = '' } = body;
-    if (typeof database !== 'string' || typeof comment !== 'string') {
-      this.fail('bad_request', 'database must be a string, and comment one or absent');
-    } else this.services.engine.edgeQueues.createDatabase(database, comment, jsonReply(this, databaseDescriptor));
-  }
-}
-
-/** GET /graph/v3/databases and …/{database} */
-export function showDatabases(exchange: Exchange, name: string | undefined): void {
-  exchange.services.supervisor.handedOver(exchange);
-  const reply = replyWith<readonly EdgeDatabaseRecord[]>(exchange, (records) => {
-    const shown = name === undefined ? records.map(databaseDescriptor) : records.filter((each) => each.name === name);
-    if (name === undefined) return { status: 200, body: Buffer.from(JSON.stringify(shown)) };
-    const found = records.find((each) => each.name === name);
-    const missing = { timestamp: Date.now(), status: 404, error: 'Not Found', message: `no database ${name}` };
-    const value = found === undefined ? missing : databaseDescriptor(found);
-    return { status: found === undefined ? 404 : 200, body: Buffer.from(JSON.stringify(value)) };
-  });
-  exchange.services.engine.edgeQueues.databases(reply);
-}
-
-/** POST /queue/v1/namespaces/{namespace}/queues */
-export class CreateQueueExchange extends EdgeBodyExchange {
-  protected take(body: Readonly<Record<string, unknown>>): void {
-    const { queue, storage, partitions = edgeQueueLimits.partitionsDefault } = body;
-    if (typeof queue !== 'string') this.fail('bad_request', 'queue must be a string');
-    else if (typeof storage !== 'string') this.fail('bad_request', 'storage must be a string');
+/** POST …/queues */
+export function createQueue(
+  services: Services,
+  request: BrokerRequest,
+  response: ServerResponse,
+  [database]: Names,
+): EdgeBodyExchange {
+  return new EdgeBodyExchange(services, request, response, (exchange, body) => {
+    const { partitionsDefault, dedupMsDefault } = edgeQueueLimits;
+    const { queue, storage, partitions = partitionsDefault, dedupWindowMs = dedupMsDefault } = body;
+    if (typeof queue !== 'string') exchange.fail('bad_request', 'queue must be a string');
+    else if (typeof storage !== 'string') exchange.fail('bad_request', 'storage must be a string');
     else if (typeof partitions !== 'number' || !Number.isInteger(partitions)) {
-      this.fail('bad_request', 'partitions must be a whole number');
+      exchange.fail('bad_request', 'partitions must be a whole number');
+    } else if (typeof dedupWindowMs !== 'number' || !Number.isInteger(dedupWindowMs)) {
+      exchange.fail('bad_request', 'dedupWindowMs must be a whole number');
     } else {
-      const command = { database: this.names[0], queue, storage, partitions };
-      this.services.engine.edgeQueues.create(command, jsonReply(this, queueDescriptor));
+      const command = { database, queue, storage, partitions, dedupMs: dedupWindowMs };
+      services.engine.edgeQueues.create(command, jsonReply(exchange, queueJson));
     }
-  }
-}
-
-export function getQueue(exchange: Exchange, names: readonly string[]): void {
-  exchange.services.engine.edgeQueues.get(names[0], names[1], jsonReply(exchange, queueDescriptor));
-}
-
-export function getPartitions(exchange: Exchange, names: readonly string[]): void {
-  const toJson = ({ database, name, partitions }: EdgeTableRecord) => ({
-    namespace: database,
-    queue: name,
-    partitions,
   });
-  exchange.services.engine.edgeQueues.get(names[0], names[1], jsonReply(exchange, toJson));
 }
 
-export function setActive(exchange: Exchange, names: readonly string[], active: boolean): void {
-  exchange.services.engine.edgeQueues.setActive(names[0], names[1], active, jsonReply(exchange, queueDescriptor));
+/** GET …/queues/{queue} */
+export function getQueue(exchange: EdgeExchange, [database, queue]: Names): void {
+  exchange.services.engine.edgeQueues.get(database, queue, jsonReply(exchange, queueJson));
 }
 
-export function deleteEdgeQueue(exchange: Exchange, names: readonly string[]): void {
+/** GET …/queues/{queue}/partitions */
+export function getPartitions(exchange: EdgeExchange, [database, queue]: Names): void {
+  const toJson = (record: EdgeTableRecord) => ({
+    namespace: record.database,
+    queue: record.name,
+    partitions: record.queue?.partitions,
+  });
+  exchange.services.engine.edgeQueues.get(database, queue, jsonReply(exchange, toJson));
+}
+
+/** PUT …/queues/{queue}/enable and …/disable */
+export function setActive(exchange: EdgeExchange, [database, queue]: Names, active: boolean): void {
+  exchange.services.engine.edgeQueues.setActive(database, queue, active, jsonReply(exchange, queueJson));
+}
+
+/** DELETE …/queues/{queue} */
+export function deleteEdgeQueue(exchange: EdgeExchange, [database, queue]: Names): void {
   exchange.services.supervisor.handedOver(exchange);
-  exchange.services.engine.edgeQueues.delete(names[0], names[1], {
+  exchange.services.engine.edgeQueues.delete(database, queue, {
     encode: () => undefined,
     send: (failure) => {
       if (failure === null) exchange.answerEmpty();
@@ -151,97 +108,128 @@ export function deleteEdgeQueue(exchange: Exchange, names: readonly string[]): v
   });
 }
 
-const acceptedIs = asciiBytes('{"accepted":');
-const resultsAre = asciiBytes(',"results":[');
-const partitionIs = asciiBytes('{"partition":');
-const idIs = asciiBytes(',"id":"');
-const createdIs = asciiBytes('","status":"CREATED"}');
-const messagesAre = asciiBytes('{"messages":[');
-const seqIs = asciiBytes('","seq":');
-const valueIs = asciiBytes(',"value":');
-const nullText = asciiBytes('null');
-const offsetIs = asciiBytes('],"offset":');
-const hasNextIs = asciiBytes(',"hasNext":');
-const watermarkIs = asciiBytes(',"watermark":"');
-const comma = 44;
-const quote = 34;
-const closeBracket = 93;
-const closeBrace = 125;
-
-const crockford = asciiBytes('0123456789ABCDEFGHJKMNPQRSTVWXYZ');
-
-/** The 26 characters of a ULID of 4 words. */
-function writeUlid(writer: ByteWriter, words: Uint32Array, at: number): void {
-  for (let bit = 125; bit >= 0; bit -= 5) {
-    const word = 3 - (bit >>> 5);
-    const shift = bit & 31;
-    let five = words[at + word] >>> shift;
-    if (shift > 27 && word > 0) five |= words[at + word - 1] << (32 - shift);
-    writer.byte(crockford[five & 31]);
-  }
+/** DELETE …/queues/{queue}/messages */
+export function purgeQueue(exchange: EdgeExchange, [namespace, queue]: Names): void {
+  const toJson = ({ purged }: { readonly purged: number }) => ({ namespace, queue, purged });
+  exchange.services.engine.edgeQueues.purge(namespace, queue, jsonReply(exchange, toJson));
 }
 
-function writeSeq(writer: ByteWriter, high: number, low: number): void {
+/** GET …/queues */
+export function listEdgeQueues(exchange: EdgeExchange, [database]: Names): void {
+  const toJson = (queues: readonly QueueDepth[]) => ({
+    count: queues.length,
+    queues: queues.map(({ record, depth, lagMs }) => ({
+      ...queueJson(record),
+      active: record.active,
+      depth,
+      lagMs,
+    })),
+  });
+  exchange.services.engine.edgeQueues.list(database, jsonReply(exchange, toJson));
+}
+
+/** GET …/queues/{queue}/depth */
+export function getDepth(exchange: EdgeExchange, [database, queue]: Names, query: string): void {
+  readingQuery(exchange, query, (parameters) => {
+    const writeSeqs = seqWriter(parameters);
+    const { supervisor, writer } = exchange.services;
+    supervisor.handedOver(exchange);
+    let body: Uint8Array | null = null;
+    exchange.services.engine.edgeQueues.depth(database, queue, {
+      encode: (found) => {
+        writer.reset();
+        writeDepth(writer, found, writeSeqs);
+        body = exchange.services.takeAnswer();
+      },
+      send: (failure) => {
+        if (failure !== null) exchange.refuse(failure);
+        else if (body !== null) exchange.answerJson(200, body);
+      },
+    });
+  });
+}
+
+function writeDepth(writer: ByteWriter, found: QueueDepth, writeSeqs: SeqWriter): void {
+  const { record, depth, lagMs, partitions } = found;
+  const head = JSON.stringify({ ...queueJson(record), depth, lagMs });
+  writer.raw(Buffer.from(`${head.slice(0, -1)},"byPartition":[`));
+  partitions.forEach((each, i) => {
+    if (i > 0) writer.byte(comma);
+    writer.raw(partitionIs);
+    writer.integer(each.partition);
+    writer.raw(asciiBytes(`,"depth":${each.depth},"lagMs":${each.lagMs},"firstSeq":`));
+    writeSeqs(writer, each.firstSeq);
+    writer.raw(asciiBytes(',"lastSeq":'));
+    writeSeqs(writer, each.lastSeq);
+    writer.byte(closeBrace);
+  });
+  writer.byte(closeBracket);
+  writer.byte(closeBrace);
+}
+
+type SeqWriter = (writer: ByteWriter, seq: Seq) => void;
+
+function writeBareSeq(writer: ByteWriter, [high, low]: Seq): void {
   // Below 2^53 and not negative: no bigint.
   if (high >= 0x8000_0000 && high < 0x8020_0000) writer.integer((high - 0x8000_0000) * 0x1_0000_0000 + low);
   else writer.raw(asciiBytes(seqText(high, low)));
 }
 
+function writeQuotedSeq(writer: ByteWriter, seq: Seq): void {
+  writer.byte(quote);
+  writeBareSeq(writer, seq);
+  writer.byte(quote);
+}
+
+/** `longs=string`: numbers of 64 bits are strings, for clients whose numbers are doubles. */
+function seqWriter(parameters: QueryParameters): SeqWriter {
+  return wordOf(parameters, 'longs', ['string']) === null ? writeBareSeq : writeQuotedSeq;
+}
+
 /** POST …/queues/{queue}/messages */
-export class EnqueueExchange extends BodyExchange implements Reply<EnqueueOutcome> {
-  protected readonly bodyName = 'bad body';
-  protected readonly badBodyCode = 'bad_request';
-  readonly names: readonly string[];
+export class EnqueueExchange extends EdgeWriteExchange implements Reply<EnqueueOutcome> {
+  readonly #names: Names;
+  readonly #query: string;
   #answer: Uint8Array | null = null;
 
-  constructor(services: Services, request: BrokerRequest, response: ServerResponse, names: readonly string[]) {
+  constructor(services: Services, request: BrokerRequest, response: ServerResponse, names: Names, query: string) {
     super(services, request, response);
-    this.names = names;
-  }
-
-  override fail(code: ErrorCode, message: string, retryAfterSeconds?: number): void {
-    failEdge(this, code, message, retryAfterSeconds);
+    this.#names = names;
+    this.#query = query;
   }
 
   protected override bodyBytesMax(): number {
     return Math.min(edgeQueueLimits.bodyBytesMax, this.services.options.maxBodyBytes);
   }
 
-  protected admissionFor(): Admission {
-    return this.services.pushAdmission;
+  protected take(body: Uint8Array): void {
+    readingQuery(this, this.#query, (parameters) => {
+      const { edgeQueues } = this.services.engine;
+      const scanned = edgeQueues.scan(body, wordOf(parameters, 'longs', ['string']) !== null);
+      if (!scanned.ok) {
+        this.refuseBody(scanned.isTooLarge ? 'body_too_large' : 'bad_request', scanned.message);
+        return;
+      }
+      this.services.supervisor.handedOver(this);
+      edgeQueues.enqueue(this.#names[0], this.#names[1], scanned.items, this);
+    });
+    if (this.answered) this.releaseBody();
   }
 
-  protected received(body: Uint8Array): void {
-    const { edgeQueues } = this.services.engine;
-    if (!isJsonType(this.request)) {
-      this.releaseBody();
-      this.fail('unsupported_media_type', 'Content-Type must be application/json');
-      return;
-    }
-    const scanned = edgeQueues.scan(body);
-    if (!scanned.ok) {
-      this.releaseBody();
-      this.fail(scanned.isTooLarge ? 'body_too_large' : 'bad_request', scanned.message);
-      return;
-    }
-    this.services.supervisor.handedOver(this);
-    edgeQueues.enqueue(this.names[0], this.names[1], scanned.items, this);
-  }
-
-  encode(outcome: EnqueueOutcome): void {
+  encode({ count, created, sources, targets, duplicates }: EnqueueOutcome): void {
     if (this.answered) return;
     const { writer } = this.services;
     writer.reset();
     writer.raw(acceptedIs);
-    writer.integer(outcome.count);
+    writer.integer(created);
     writer.raw(resultsAre);
-    for (let i = 0; i < outcome.count; i++) {
+    for (let i = 0; i < count; i++) {
       if (i > 0) writer.byte(comma);
       writer.raw(partitionIs);
-      writer.integer(outcome.sources[i]);
+      writer.integer(sources[i]);
       writer.raw(idIs);
-      writeUlid(writer, outcome.targets, i * 4);
-      writer.raw(createdIs);
+      writeUlid(writer, targets, i * 4);
+      writer.raw(duplicates?.[i] === 1 ? duplicateIs : createdIs);
     }
     writer.byte(closeBracket);
     writer.byte(closeBrace);
@@ -255,59 +243,104 @@ export class EnqueueExchange extends BodyExchange implements Reply<EnqueueOutcom
   }
 }
 
-function int32(text: string, name: string): number {
-  if (!/^-?\d{1,10}$/.test(text) || Number(text) !== (Number(text) | 0)) {
-    throw new BadParameter(`${name} must be an integer of 32 bits`);
-  }
-  return Number(text);
-}
-
-function seqParameter(parameters: QueryParameters, name: string): Seq | null {
+function optionalSeq(parameters: QueryParameters, name: string): Seq | null {
   const text = parameters.name(name);
-  if (text === null) return null;
-  const halves = new Uint32Array(2);
-  const bytes = Buffer.from(text);
-  if (!readSeq(bytes, 0, bytes.length, halves, 0)) throw new BadParameter(`${name} must be an integer of 64 bits`);
-  return [halves[0], halves[1]];
+  return text === null ? null : seqOf(text, name);
 }
 
-/** Runs a handler that reads parameters; what they lack is a 400. */
-function reading(exchange: Exchange, run: () => void): void {
-  try {
-    run();
-  } catch (error) {
-    if (!(error instanceof BadParameter)) throw error;
-    exchange.fail('bad_request', error.message);
-  }
+function ulidOf(text: string, name: string): Uint32Array {
+  const target = readUlid(text);
+  if (target === null) throw new BadParameter(`${name} must be the id of a message`);
+  return target;
+}
+
+/** `after=<seq>,<id>`; null when it was not sent. */
+function compoundOf(parameters: QueryParameters): { readonly seq: Seq; readonly target: Uint32Array } | null {
+  const text = parameters.name('after');
+  if (text === null) return null;
+  if (parameters.name('offset') !== null) throw new BadParameter('after and offset exclude each other');
+  const [seq, id = ''] = text.split(',', 2);
+  return { seq: seqOf(seq, 'the seq of after'), target: ulidOf(id, 'the id of after') };
+}
+
+function waitOf(parameters: QueryParameters): number {
+  const text = parameters.name('waitMs');
+  const waitMs = text === null ? 0 : int32(text, 'waitMs');
+  const { pollWaitMsMax } = edgeQueueLimits;
+  if (waitMs >= 0 && waitMs <= pollWaitMsMax) return waitMs;
+  throw new BadParameter(`waitMs must be in 0..${pollWaitMsMax}, got ${waitMs}`);
+}
+
+/** How a page is shown. */
+interface PageForm {
+  readonly partition: number;
+  /** What an empty page says. */
+  readonly offset: Seq | null;
+  /** The same, of a poll that goes on behind a message; null of any other. */
+  readonly lastId: Uint32Array | null;
+  readonly writeSeqs: SeqWriter;
 }
 
 /** GET …/partitions/{partition}/poll */
-export function pollQueue(exchange: Exchange, names: readonly string[], query: string): void {
-  reading(exchange, () => {
-    const { engine, writer, supervisor } = exchange.services;
-    const parameters = new QueryParameters(query);
-    const limit = int32(parameters.name('limit') ?? String(edgeQueueLimits.pollDefault), 'limit');
-    if (limit < 1 || limit > edgeQueueLimits.pollMax) {
-      throw new BadParameter(`limit must be in 1..${edgeQueueLimits.pollMax}, got ${limit}`);
-    }
-    const after = seqParameter(parameters, 'offset');
-    const until = seqParameter(parameters, 'until');
-    const partition = int32(names[2], 'partition');
+export function pollQueue(exchange: EdgeExchange, names: Names, query: string): void {
+  readingQuery(exchange, query, (parameters) => {
+    const { engine, supervisor } = exchange.services;
+    const limit = limitOf(parameters, edgeQueueLimits.pollMax, edgeQueueLimits.pollDefault);
+    const compound = compoundOf(parameters);
+    const offset = optionalSeq(parameters, 'offset');
+    const until = parameters.name('until') === 'now' ? 'now' : optionalSeq(parameters, 'until');
+    const waitMs = waitOf(parameters);
+    const writeSeqs = seqWriter(parameters);
+    const [database, queue, partitionText] = names;
+    const partition = int32(partitionText, 'partition');
     if (!supervisor.hasRoomForAnswer()) {
       exchange.failWithoutRoom();
       return;
     }
-    supervisor.handedOver(exchange);
-    const reply = replyWith<PolledPage>(exchange, (outcome) => {
-      writer.reset();
-      writePage(writer, partition, after, outcome);
-      return { status: 200, body: exchange.services.takeAnswer() };
-    });
-    engine.edgeQueues.poll({ database: names[0], queue: names[1], partition, limit, after, until }, reply);
+    // One that waits has its own time.
+    if (waitMs === 0) supervisor.handedOver(exchange);
+    const after = compound?.seq ?? offset;
+    const afterTarget = compound?.target ?? null;
+    const form = { partition, offset: after, lastId: afterTarget, writeSeqs };
+    const cancel = engine.edgeQueues.poll(
+      { database, queue, partition, limit, after, afterTarget, until },
+      waitMs,
+      new PollReply(exchange, form),
+    );
+    if (waitMs > 0) exchange.response.once('close', cancel);
   });
 }
 
-function writePage(writer: ByteWriter, partition: number, after: Seq | null, outcome: PolledPage): void {
+class PollReply implements Reply<PolledPage> {
+  readonly #exchange: EdgeExchange;
+  readonly #form: PageForm;
+  #answer: Uint8Array | null = null;
+
+  constructor(exchange: EdgeExchange, form: PageForm) {
+    this.#exchange = exchange;
+    this.#form = form;
+  }
+
+  encode(outcome: PolledPage): void {
+    const { services } = this.#exchange;
+    if (this.#exchange.answered) return;
+    if (this.#exchange.list === null) services.supervisor.handedOver(this.#exchange);
+    services.writer.reset();
+    writePage(services.writer, outcome, this.#form);
+    this.#answer = services.takeAnswer();
+    services.supervisor.heldBytes += this.#answer.length;
+  }
+
+  send(failure: Refusal | null): void {
+    const answer = this.#answer;
+    this.#answer = null;
+    if (answer !== null) this.#exchange.services.supervisor.heldBytes -= answer.length;
+    if (failure !== null) this.#exchange.refuse(failure);
+    else if (answer !== null) this.#exchange.answerJson(200, answer);
+  }
+}
+
+function writePage(writer: ByteWriter, outcome: PolledPage, form: PageForm): void {
   const { page, values, ends } = outcome;
   const { words, count } = page;
   writer.raw(messagesAre);
@@ -315,11 +348,11 @@ function writePage(writer: ByteWriter, partition: number, after: Seq | null, out
     const w = i * edgeRow.words;
     if (i > 0) writer.byte(comma);
     writer.raw(partitionIs);
-    writer.integer(partition);
+    writer.integer(form.partition);
     writer.raw(idIs);
     writeUlid(writer, words, w + edgeRow.targetAt);
     writer.raw(seqIs);
-    writeSeq(writer, words[w], words[w + 1]);
+    form.writeSeqs(writer, [words[w], words[w + 1]]);
     writer.raw(valueIs);
     const length = words[w + edgeRow.lengthAt];
     if (length === 0) writer.raw(nullText);
@@ -327,9 +360,16 @@ function writePage(writer: ByteWriter, partition: number, after: Seq | null, out
     writer.byte(closeBrace);
   }
   writer.raw(offsetIs);
-  if (count > 0) writeSeq(writer, words[(count - 1) * edgeRow.words], words[(count - 1) * edgeRow.words + 1]);
-  else if (after !== null) writeSeq(writer, after[0], after[1]);
+  const last = (count - 1) * edgeRow.words;
+  if (count > 0) form.writeSeqs(writer, [words[last], words[last + 1]]);
+  else if (form.offset !== null) form.writeSeqs(writer, form.offset);
   else writer.raw(nullText);
+  if (form.lastId !== null) {
+    writer.raw(lastIdIs);
+    if (count === 0) writeUlid(writer, form.lastId, 0);
+    else writeUlid(writer, words, last + edgeRow.targetAt);
+    writer.byte(quote);
+  }
   writer.raw(hasNextIs);
   writer.raw(asciiBytes(String(page.hasNext)));
   writer.raw(watermarkIs);
@@ -339,18 +379,19 @@ function writePage(writer: ByteWriter, partition: number, after: Seq | null, out
 }
 
 /** DELETE …/partitions/{partition}/messages */
-export function commitQueue(exchange: Exchange, names: readonly string[], query: string): void {
-  reading(exchange, () => {
-    const parameters = new QueryParameters(query);
-    const partition = int32(names[2], 'partition');
-    const offset = seqParameter(parameters, 'offset');
+export function commitQueue(exchange: EdgeExchange, names: Names, query: string): void {
+  readingQuery(exchange, query, (parameters) => {
+    const [database, queue, partitionText] = names;
+    const partition = int32(partitionText, 'partition');
+    const offset = optionalSeq(parameters, 'offset');
     if (offset === null) throw new BadParameter('offset is required');
     const mark = parameters.name('watermark');
     if (mark !== null && !/^\d{1,15}$/.test(mark)) throw new BadParameter('watermark is none that a poll gave');
     const watermark = mark === null ? Number.POSITIVE_INFINITY : Number(mark);
-    const [database, queue] = names;
+    const id = parameters.name('id');
+    const target = id === null ? null : ulidOf(id, 'id');
     exchange.services.engine.edgeQueues.commit(
-      { database, queue, partition, offset, watermark },
+      { database, queue, partition, offset, target, watermark },
       jsonReply(exchange, ({ committed }) => ({ namespace: database, queue, partition, committed })),
     );
   });

@@ -20,6 +20,23 @@ import {
 } from './dead-letter-changes.ts';
 import { listDeadLetters } from './dead-letter-route.ts';
 import { cancelDue, listDue, moveDue } from './due-routes.ts';
+import { EdgeExchange } from './edge-exchange.ts';
+import {
+  changeDatabase,
+  changeTable,
+  createDatabase,
+  createTable,
+  deleteDatabase,
+  deleteTable,
+  getDatabase,
+  getTable,
+  InsertExchange,
+  listDatabases,
+  listTables,
+  refuseLookUp,
+  scanDelete,
+  scanEdges,
+} from './edge-routes.ts';
 import { type BrokerRequest, Exchange } from './exchange.ts';
 import { ChangedExchange, FetchExchange, FetchOffsetsExchange } from './fetch-route.ts';
 import {
@@ -40,17 +57,17 @@ import { PopExchange } from './pop-route.ts';
 import { PushExchange } from './push-route.ts';
 import { ConfigureExchange, deleteQueue, listQueues, queueDetail } from './queue-routes.ts';
 import {
-  CreateDatabaseExchange,
-  CreateQueueExchange,
   commitQueue,
+  createQueue,
   deleteEdgeQueue,
-  EdgeExchange,
   EnqueueExchange,
+  getDepth,
   getPartitions,
   getQueue,
+  listEdgeQueues,
   pollQueue,
+  purgeQueue,
   setActive,
-  showDatabases,
 } from './queue-v1-routes.ts';
 import {
   queueDepth,
@@ -110,28 +127,69 @@ function ack(services: Services, request: BrokerRequest, response: ServerRespons
   new AckExchange(services, request, response).start();
 }
 
+/** Paths of the second contract, whose errors have another body. */
+function isEdgePath(path: string): boolean {
+  return /^\/(queue|graph)(\/|$)/.test(path);
+}
+
+/** For what is refused before a route is found. */
+function anyExchangeOf(call: Call): Exchange {
+  return isEdgePath(call.request.url ?? '') ? edgeExchangeOf(call) : exchangeOf(call);
+}
+
 function edgeExchangeOf(call: Call): EdgeExchange {
   return new EdgeExchange(call.services, call.request, call.response).ignoreBody();
 }
 
+const databasesPath = '/graph/v3/databases';
+const tablesPath = `${databasesPath}/*/tables`;
+const edgesPath = `${tablesPath}/*/edges`;
 const edgeQueuesPath = '/queue/v1/namespaces/*/queues';
+
+function insertEdges({ services, request, response, names, query }: Call): void {
+  new InsertExchange(services, request, response, names, query).start();
+}
+
 const edgeRoutes: readonly Route[] = [
-  route('POST', '/graph/v3/databases', ({ services, request, response, names }) =>
-    new CreateDatabaseExchange(services, request, response, names).start(),
+  route('POST', databasesPath, ({ services, request, response }) =>
+    createDatabase(services, request, response).start(),
   ),
-  route('GET', '/graph/v3/databases', (call) => showDatabases(edgeExchangeOf(call), undefined)),
-  route('GET', '/graph/v3/databases/*', (call) => showDatabases(edgeExchangeOf(call), call.names[0])),
+  route('GET', databasesPath, (call) => listDatabases(edgeExchangeOf(call))),
+  route('GET', `${databasesPath}/*`, (call) => getDatabase(edgeExchangeOf(call), call.names)),
+  route('PUT', `${databasesPath}/*`, ({ services, request, response, names }) =>
+    changeDatabase(services, request, response, names).start(),
+  ),
+  route('DELETE', `${databasesPath}/*`, (call) => deleteDatabase(edgeExchangeOf(call), call.names)),
+  route('POST', tablesPath, ({ services, request, response, names }) =>
+    createTable(services, request, response, names).start(),
+  ),
+  route('GET', tablesPath, (call) => listTables(edgeExchangeOf(call), call.names)),
+  route('GET', `${tablesPath}/*`, (call) => getTable(edgeExchangeOf(call), call.names)),
+  route('PUT', `${tablesPath}/*`, ({ services, request, response, names }) =>
+    changeTable(services, request, response, names).start(),
+  ),
+  route('DELETE', `${tablesPath}/*`, (call) => deleteTable(edgeExchangeOf(call), call.names)),
+  route('POST', edgesPath, insertEdges),
+  route('POST', `${edgesPath}/sync`, insertEdges),
+  route('GET', `${edgesPath}/scan/*`, (call) => scanEdges(edgeExchangeOf(call), call.names, call.query)),
+  route('DELETE', `${edgesPath}/scan/*`, (call) => scanDelete(edgeExchangeOf(call), call.names, call.query)),
+  route('POST', `${edgesPath}/get`, (call) => refuseLookUp(edgeExchangeOf(call))),
+  route('GET', `${edgesPath}/get`, (call) => refuseLookUp(edgeExchangeOf(call))),
+  route('GET', `${edgesPath}/count`, (call) => refuseLookUp(edgeExchangeOf(call))),
   route('POST', edgeQueuesPath, ({ services, request, response, names }) =>
-    new CreateQueueExchange(services, request, response, names).start(),
+    createQueue(services, request, response, names).start(),
   ),
+  route('GET', edgeQueuesPath, (call) => listEdgeQueues(edgeExchangeOf(call), call.names)),
   route('GET', `${edgeQueuesPath}/*`, (call) => getQueue(edgeExchangeOf(call), call.names)),
   route('DELETE', `${edgeQueuesPath}/*`, (call) => deleteEdgeQueue(edgeExchangeOf(call), call.names)),
   route('PUT', `${edgeQueuesPath}/*/enable`, (call) => setActive(edgeExchangeOf(call), call.names, true)),
   route('PUT', `${edgeQueuesPath}/*/disable`, (call) => setActive(edgeExchangeOf(call), call.names, false)),
   route('GET', `${edgeQueuesPath}/*/partitions`, (call) => getPartitions(edgeExchangeOf(call), call.names)),
-  route('POST', `${edgeQueuesPath}/*/messages`, ({ services, request, response, names }) =>
-    new EnqueueExchange(services, request, response, names).start(),
+  route('GET', `${edgeQueuesPath}/*/depth`, (call) => getDepth(edgeExchangeOf(call), call.names, call.query)),
+  route('POST', `${edgeQueuesPath}/*/messages`, ({ services, request, response, names, query }) =>
+    new EnqueueExchange(services, request, response, names, query).start(),
   ),
+  route('DELETE', `${edgeQueuesPath}/*/messages`, (call) => purgeQueue(edgeExchangeOf(call), call.names)),
   route('GET', `${edgeQueuesPath}/*/partitions/*/poll`, (call) =>
     pollQueue(edgeExchangeOf(call), call.names, call.query),
   ),
@@ -294,14 +352,14 @@ function refuseEncoding(call: Call): void {
   if (call.request.url?.startsWith('/api/v1/pop')) {
     new PopExchange(call.services, call.request, call.response).refusePop(message);
   } else {
-    exchangeOf(call).fail('bad_request', message);
+    anyExchangeOf(call).fail('bad_request', message);
   }
 }
 
 function refuseMethod(call: Call, candidates: readonly Route[]): void {
   const allowed = [...new Set(candidates.map((each) => each.method))].join(', ');
   call.response.setHeader('Allow', allowed);
-  exchangeOf(call).fail('method_not_allowed', `${call.request.method} is not a method of this path; ${allowed} is`);
+  anyExchangeOf(call).fail('method_not_allowed', `${call.request.method} is not a method of this path; ${allowed} is`);
 }
 
 /** 404 of a path that nobody knows. */
@@ -345,6 +403,7 @@ export function dispatch(services: Services, request: BrokerRequest, response: S
   if (names === undefined) refuseEncoding(call);
   else if (found !== undefined) found.run(call);
   else if (candidates.length > 0) refuseMethod(call, candidates);
+  else if (isEdgePath(path)) edgeExchangeOf(call).fail('not_found', `there is no ${path}`);
   else exchangeOf(call).failWith(404, noSuchRoute(path));
   return true;
 }

@@ -1,11 +1,25 @@
 /** The part of the journal for edge tables. */
-import { type Hasher, recordType, writeEdgeRangeDeleted, writeEdgeRows, writeJsonRecord } from '../codec/mod.ts';
+import {
+  type Hasher,
+  recordType,
+  writeEdgeRangeDeleted,
+  writeEdgeRows,
+  writeEdgesDeleted,
+  writeEdgesPut,
+  writeEdgeValueMoved,
+  writeJsonRecord,
+} from '../codec/mod.ts';
 import type {
+  EdgeBound,
+  EdgeDatabaseDeletedRecord,
   EdgeDatabaseRecord,
   EdgeItems,
   EdgeJournal,
+  EdgePut,
   EdgeTableDeletedRecord,
   EdgeTableRecord,
+  KeyRange,
+  StoredEdgeValue,
 } from '../core/mod.ts';
 import type { EntryDraft } from '../ports/mod.ts';
 
@@ -25,6 +39,10 @@ export class DraftEdgeJournal implements EdgeJournal {
     this.#append(() => writeJsonRecord(this.#draft, recordType.edgeDatabase, record));
   }
 
+  databaseDeleted(record: EdgeDatabaseDeletedRecord): void {
+    this.#append(() => writeJsonRecord(this.#draft, recordType.edgeDatabaseDeleted, record));
+  }
+
   table(record: EdgeTableRecord): void {
     this.#append(() => writeJsonRecord(this.#draft, recordType.edgeTable, record));
   }
@@ -37,7 +55,19 @@ export class DraftEdgeJournal implements EdgeJournal {
     this.#append(() => writeEdgeRows(this.#draft, table, stampUs, items, sources, targets, this.#hasher));
   }
 
-  rangeDeleted(table: number, source: number, seqHigh: number, seqLow: number, watermark: number): void {
-    this.#append(() => writeEdgeRangeDeleted(this.#draft, table, source, seqHigh, seqLow, watermark));
+  rangeDeleted(table: number, source: number, bound: EdgeBound, watermark: number): void {
+    this.#append(() => writeEdgeRangeDeleted(this.#draft, table, source, bound, watermark));
+  }
+
+  edgesPut(table: number, stampUs: number, edges: readonly EdgePut[]): void {
+    this.#append(() => writeEdgesPut(this.#draft, table, stampUs, edges, this.#hasher));
+  }
+
+  edgesDeleted(table: number, range: KeyRange, limit: number): void {
+    this.#append(() => writeEdgesDeleted(this.#draft, table, range, limit));
+  }
+
+  valueMoved(value: StoredEdgeValue, bytes: Uint8Array, at: number): void {
+    this.#append(() => writeEdgeValueMoved(this.#draft, value, bytes, at));
   }
 }

@@ -21,6 +21,7 @@ import type { Views } from './browse-views.ts';
 import type { DeadLetterChanges } from './dead-letter-changes.ts';
 import type { DueEngine } from './due-engine.ts';
 import type { EdgeQueues } from './edge-queues.ts';
+import type { EdgeTables } from './edge-tables.ts';
 import type { GroupEngine } from './group-engine.ts';
 import type { OffsetReader } from './read-requests.ts';
 import type { ConfiguredQueue, DeadLetterPage, PartitionPage, QueueDetail } from './views.ts';
@@ -94,6 +95,8 @@ export interface Engine {
   ): void;
   /** queue/v1. */
   readonly edgeQueues: EdgeQueues;
+  /** Databases and edge tables. */
+  readonly edgeTables: EdgeTables;
   readonly groups: GroupEngine;
   /** Messages that wait for their time. */
   readonly due: DueEngine;

@@ -1,9 +1,11 @@
 /**
- * Gives back the disk of what is gone. A segment of the log can go when nobody needs a block in it any more:
+ * Gives back the disk of what is gone. A segment of the log can go when nobody needs what is in it any more:
  *
- *   scanned ──no live block──────────────────────────────┐
- *      └──few live blocks──▶ these are written once more  ▼
+ *   scanned ──nothing is live────────────────────────────┐
+ *      └──little is live──▶ that is written once more     ▼
  *                            at the tail ────────────▶ free ──▶ announced ──▶ removed
+ *
+ * Live are the blocks that partitions keep, and the values that rows of edge tables refer to.
  *
  *   free        all of it lies before the newest snapshot, so that no start has to replay it
  *   announced   a record in the log says that the segment may be missing; a snapshot that holds it is taken
@@ -12,13 +14,13 @@
  * Its ids stay findable, in its sidecar, until nobody asks for them any more.
  *
  * How much of a segment is alive is found by reading its sidecar, which lists its blocks. That is done only when the
- * difference between what is stored and what the partitions hold shows that there is enough to be gained, oldest
- * segments first, because there it usually is.
+ * difference between what is stored and what partitions and edge tables hold shows that there is enough to be gained,
+ * oldest segments first, because there it usually is.
  */
-import { isLive } from '../core/mod.ts';
+import { isLive, type StoredEdgeValue } from '../core/mod.ts';
 import type { HousekeepingHost } from './housekeeping.ts';
 import type { StoredBlock, StoredSegment } from './store.ts';
-import { StoreDamage } from './store-access.ts';
+import { type PlacedValue, StoreDamage } from './store-access.ts';
 
 /** How the reclaimer's work is cut into steps; each rejects when the broker stops. */
 export interface Steps {
@@ -32,8 +34,10 @@ export interface Steps {
 const sparseShare = 0.3;
 /** A search begins when this share of the log may be garbage that no search has found, and at least half a segment. */
 const searchShare = 1 / 32;
-/** Bytes of blocks that are copied in one operation. */
+/** Bytes of blocks or values that are copied in one operation. */
 const relocatedBytesPerStep = 256 * 1024;
+/** Rows of edge tables that are looked at in one go. */
+const rowsPerStep = 4096;
 /** A snapshot is asked for when this share of its size can be given back. */
 const snapshotShare = 0.25;
 /** How long relocation gives way to requests before it goes on all the same. */
@@ -71,7 +75,7 @@ export class Reclaimer {
   readonly #steps: Steps;
   readonly #bytesPerSecond: number;
   readonly #scanned = new Map<number, Scanned>();
-  /** Nobody needs a block of these. */
+  /** Nobody needs what is in these. */
   readonly #free = new Map<number, StoredSegment>();
   readonly #announced = new Map<number, Announced>();
   /** Segments with a block that is not what was written: they stay, so that nothing is lost by us. */
@@ -106,8 +110,9 @@ export class Reclaimer {
   #unfoundBytes(candidates: readonly StoredSegment[]): number {
     let bytes = 0;
     for (const { base, end } of candidates) bytes += this.#scanned.get(base)?.liveBytes ?? end - base;
-    for (const queue of this.#host.store.state.queues.values()) bytes -= queue.retainedBytes;
-    return bytes;
+    const { state } = this.#host.store;
+    for (const queue of state.queues.values()) bytes -= queue.retainedBytes;
+    return bytes - state.edges.valueBytes;
   }
 
   async #search(): Promise<void> {
@@ -118,21 +123,48 @@ export class Reclaimer {
     let unfoundBytes = this.#unfoundBytes(candidates);
     this.#unexplainedBytes = Math.min(this.#unexplainedBytes, unfoundBytes);
     if (unfoundBytes - this.#unexplainedBytes < threshold) return;
+    const edgeBytes = await this.#edgeBytes(candidates);
     for (const segment of candidates) {
       if (this.#damaged.has(segment.base)) continue;
-      unfoundBytes -= await this.#look(segment);
+      unfoundBytes -= await this.#look(segment, edgeBytes.get(segment.base) ?? 0);
       if (unfoundBytes - this.#unexplainedBytes < threshold / 2) return;
     }
     this.#unexplainedBytes = Math.max(0, unfoundBytes);
   }
 
+  /**
+   * Bytes of live values by the base of their segment. Values never come into a sealed segment: those that go meanwhile
+   * are found gone the next time.
+   */
+  async #edgeBytes(candidates: readonly StoredSegment[]): Promise<Map<number, number>> {
+    const found = new Map<number, number>();
+    const count = (address: number, length: number): boolean => {
+      let from = 0;
+      let to = candidates.length;
+      while (from < to) {
+        const middle = (from + to) >>> 1;
+        if (candidates[middle].base <= address) from = middle + 1;
+        else to = middle;
+      }
+      const segment = from === 0 ? undefined : candidates[from - 1];
+      if (segment !== undefined && address < segment.end) {
+        found.set(segment.base, (found.get(segment.base) ?? 0) + length);
+      }
+      return false;
+    };
+    for (const _ of this.#host.store.state.edges.walkValues(rowsPerStep, count, () => undefined)) {
+      await this.#steps.pause();
+    }
+    return found;
+  }
+
   /** Finds out what of a segment is alive, and empties it when that is little. Returns the garbage it found in it. */
-  async #look(segment: StoredSegment): Promise<number> {
+  async #look(segment: StoredSegment, edgeBytes: number): Promise<number> {
     const { base, end } = segment;
     const bytesBefore = this.#scanned.get(base)?.liveBytes ?? end - base;
     const { segments, state } = this.#host.store;
     const sparseBytes = (end - base) * sparseShare;
-    let liveBytes = 0;
+    let liveBytes = edgeBytes;
     let live: LiveBlock[] = [];
     const note = (block: StoredBlock): void => {
       if (!isLive(state, block.pid, block.firstOffset, block.count)) return;
@@ -142,7 +174,8 @@ export class Reclaimer {
     };
     const isShown = await this.#heedingDamage(base, () => segments.visitBlocks(base, note, () => this.#steps.pause()));
     if (isShown !== true) return 0;
-    if (liveBytes <= sparseBytes && (await this.#relocate(base, live))) {
+    const isSparse = liveBytes <= sparseBytes;
+    if (isSparse && (await this.#relocate(base, live)) && (await this.#relocateValues(segment, edgeBytes))) {
       this.#free.set(base, { base, end });
       this.#scanned.delete(base);
     } else this.#scanned.set(base, { liveBytes });
@@ -176,8 +209,55 @@ export class Reclaimer {
     return true;
   }
 
-  async #write(batch: readonly { block: LiveBlock; bytes: Uint8Array; at: number }[], bytes: number): Promise<void> {
+  /** Writes the values that rows refer to once more at the tail; false when one of them cannot be read. */
+  async #relocateValues({ base, end }: StoredSegment, liveBytes: number): Promise<boolean> {
+    if (liveBytes === 0) return true;
+    const { edges } = this.#host.store.state;
+    const isInside = (address: number): boolean => address >= base && address < end;
+    let batch: (StoredEdgeValue & PlacedValue)[] = [];
+    let bytes = 0;
+    const found: StoredEdgeValue[] = [];
+    for (const _ of edges.walkValues(rowsPerStep, isInside, (value) => found.push(value))) {
+      for (const value of found.splice(0)) {
+        batch.push({ ...value, at: bytes });
+        bytes += value.length;
+        if (bytes < relocatedBytesPerStep) continue;
+        if (!(await this.#writeValues(base, batch, bytes))) return false;
+        batch = [];
+        bytes = 0;
+      }
+      await this.#steps.pause();
+    }
+    return batch.length === 0 || this.#writeValues(base, batch, bytes);
+  }
+
+  async #writeValues(base: number, batch: readonly (StoredEdgeValue & PlacedValue)[], bytes: number): Promise<boolean> {
+    const { access, store } = this.#host;
+    const source = new Uint8Array(bytes);
+    const isRead = await this.#heedingDamage(base, async () => {
+      await access.readValues(batch, source);
+      return true;
+    });
+    if (isRead !== true) return false;
+    await this.#giveWay();
+    await this.#steps.decide(() => {
+      for (const value of batch) {
+        if (!store.state.edges.isStored(value)) continue;
+        this.#host.context.journal.edges.valueMoved(value, source, value.at);
+        this.counts.relocatedBytes += value.length;
+      }
+    });
+    await this.#steps.wait((bytes / this.#bytesPerSecond) * 1000);
+    return true;
+  }
+
+  /** Requests go first, for a while. */
+  async #giveWay(): Promise<void> {
     for (let waited = 0; waited < yieldsMax && this.#host.isBusy(); waited++) await this.#steps.wait(yieldMs);
+  }
+
+  async #write(batch: readonly { block: LiveBlock; bytes: Uint8Array; at: number }[], bytes: number): Promise<void> {
+    await this.#giveWay();
     await this.#steps.decide(() => {
       const { state, journal } = this.#host.context;
       for (const { block, bytes: source, at } of batch) {

@@ -24,7 +24,7 @@ import type {
   Reply,
   Views,
 } from '../../src/runtime/mod.ts';
-import { EdgeQueues } from '../../src/runtime/mod.ts';
+import { EdgeQueues, EdgeTables } from '../../src/runtime/mod.ts';
 
 export type Arrived =
   | { readonly route: 'push'; readonly items: PushItems; readonly reply: Reply<PushOutcome> }
@@ -44,21 +44,31 @@ export type Arrived =
 
 type Route = Arrived['route'];
 
+function unexpected(): never {
+  throw new Error('a silent engine has no state and decides nothing');
+}
+
+const silentHost: ConstructorParameters<typeof EdgeQueues>[0] = {
+  scheduler: { soon: unexpected, after: unexpected },
+  parkedPollsMax: 0,
+  store: unexpected,
+  access: unexpected,
+  context: unexpected,
+  nowUs: () => 0,
+  submit: () => undefined,
+  readingBegan: unexpected,
+  readingEnded: unexpected,
+  isDiskFull: () => false,
+  noteDamage: unexpected,
+  log: unexpected,
+};
+
 export class SilentEngine implements Engine {
   readonly identity = { saltHigh: 1, saltLow: 2, seedHigh: 3, seedLow: 4 };
   readonly arrived: Arrived[] = [];
-  /** Takes everything and answers nothing. */
-  readonly edgeQueues = new EdgeQueues({
-    store: () => {
-      throw new Error('a silent engine has no store');
-    },
-    context: () => {
-      throw new Error('a silent engine decides nothing');
-    },
-    submit: () => undefined,
-    isDiskFull: () => false,
-    log: () => undefined,
-  });
+  /** These take everything and answer nothing. */
+  readonly edgeQueues = new EdgeQueues(silentHost);
+  readonly edgeTables = new EdgeTables(silentHost, () => undefined);
   report: HealthReport = {
     state: 'healthy',
     detail: '',

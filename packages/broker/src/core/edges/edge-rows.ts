@@ -69,6 +69,21 @@ export interface EdgePage {
   readonly hasNext: boolean;
 }
 
+/** A bound in the order of rows; without a target it stands for all rows of its value. */
+export interface EdgeBound {
+  readonly high: number;
+  readonly low: number;
+  /** 4 words. */
+  readonly target: Uint32Array | null;
+}
+
+export interface EdgeRange {
+  /** Exclusive; null = from the beginning. */
+  readonly after: EdgeBound | null;
+  /** Inclusive; null = to the end. */
+  readonly until: EdgeBound | null;
+}
+
 /** A place between two rows. */
 interface Place {
   run: number;
@@ -78,19 +93,21 @@ interface Place {
 export class EdgeRows {
   #runs: Run[] = [];
   count = 0;
+  /** Bytes of the stored values. */
+  valueBytes = 0;
 
   /** Adds a row behind all that have the same value: its target must be greater than theirs. */
   add(words: Uint32Array, numbers: Float64Array): void {
     const high = words[edgeRow.seqHighAt];
     const low = words[edgeRow.seqLowAt];
-    let number = this.#runAfter(high, low);
+    let number = this.#runAfter(high, low, null);
     if (number > 0) number--;
     let run = this.#runs[number];
     if (run === undefined) {
       run = new Run(runRowsAtFirst);
       this.#runs.push(run);
     }
-    let at = firstAfter(run, high, low);
+    let at = firstAfter(run, high, low, null);
     if (run.end === run.capacity) {
       if (run.start > 0) {
         run.move(0, run.start, run.end);
@@ -117,27 +134,30 @@ export class EdgeRows {
     run.numbers.set(numbers, at * edgeRow.numbers);
     run.end++;
     this.count++;
+    this.valueBytes += words[edgeRow.lengthAt];
   }
 
-  /** Number of runs whose first row is at or below the value. */
-  #runAfter(high: number, low: number): number {
+  /** Number of runs whose first row is at or below the bound. */
+  #runAfter(high: number, low: number, target: Uint32Array | null): number {
     let from = 0;
     let to = this.#runs.length;
     while (from < to) {
       const middle = (from + to) >>> 1;
       const run = this.#runs[middle];
-      if (isAfter(run, run.start, high, low)) to = middle;
+      if (isAfter(run, run.start, high, low, target)) to = middle;
       else from = middle + 1;
     }
     return from;
   }
 
-  /** The place of the first row with a greater value. */
-  #placeAfter(high: number, low: number): Place {
-    const number = this.#runAfter(high, low);
+  /** The place of the first row behind the bound; null = the first row. */
+  #placeAfter(bound: EdgeBound | null): Place {
+    if (bound === null) return { run: 0, row: this.#runs[0]?.start ?? 0 };
+    const { high, low, target } = bound;
+    const number = this.#runAfter(high, low, target);
     if (number === 0) return { run: 0, row: this.#runs[0]?.start ?? 0 };
     const run = this.#runs[number - 1];
-    const row = firstAfter(run, high, low);
+    const row = firstAfter(run, high, low, target);
     if (row < run.end) return { run: number - 1, row };
     return { run: number, row: this.#runs[number]?.start ?? 0 };
   }
@@ -152,22 +172,17 @@ export class EdgeRows {
     place.row = this.#runs[place.run]?.start ?? 0;
   }
 
+  #isIn(place: Place, { until }: EdgeRange): boolean {
+    if (this.#isEnd(place)) return false;
+    return until === null || !isAfter(this.#runs[place.run], place.row, until.high, until.low, until.target);
+  }
+
   /**
    * A page that never splits rows of one value: it ends before a value whose rows do not all fit, and is longer than
-   * `limit` only when all of it has one value. Null when that one value has more than `runMax` rows or `runBytesMax` bytes.
-   * Halves as in a row; `after` is exclusive, `until` inclusive, null = unbounded.
+   * `limit` only when all of it has one value. Null when that one value has more than `runMax` rows or `bytesMax` bytes.
    */
-  page(
-    after: readonly [number, number] | null,
-    until: readonly [number, number] | null,
-    limit: number,
-    runMax: number,
-    runBytesMax: number,
-  ): EdgePage | null {
-    const start: Place =
-      after === null ? { run: 0, row: this.#runs[0]?.start ?? 0 } : this.#placeAfter(after[0], after[1]);
-    const inRange = (place: Place): boolean =>
-      !this.#isEnd(place) && (until === null || !isAfter(this.#runs[place.run], place.row, until[0], until[1]));
+  page(range: EdgeRange, limit: number, runMax: number, bytesMax: number): EdgePage | null {
+    const start = this.#placeAfter(range.after);
     const place = { ...start };
     let count = 0;
     /** Rows before the newest change of value, and bytes. */
@@ -175,7 +190,7 @@ export class EdgeRows {
     let bytes = 0;
     let previousHigh = -1;
     let previousLow = -1;
-    for (; inRange(place); this.#step(place)) {
+    for (; this.#isIn(place, range); this.#step(place)) {
       const run = this.#runs[place.run];
       const w = place.row * edgeRow.words;
       const high = run.words[w];
@@ -188,7 +203,7 @@ export class EdgeRows {
       if (count >= runMax && whole === 0) return null;
       bytes += run.words[w + edgeRow.lengthAt];
       // The first value is delivered whole; what follows it only as long as there is room.
-      if (bytes > runBytesMax) {
+      if (bytes > bytesMax) {
         if (whole === 0 && count > 0) return null;
         if (whole > 0) break;
       }
@@ -196,8 +211,34 @@ export class EdgeRows {
       previousLow = low;
       count++;
     }
-    const ended = !inRange(place);
+    const ended = !this.#isIn(place, range);
     return this.#copy(start, ended ? count : whole, !ended);
+  }
+
+  /** A page of up to `limit` rows, whatever their values, and `bytesMax` bytes, but at least one row. */
+  compoundPage(range: EdgeRange, limit: number, bytesMax: number): EdgePage {
+    const start = this.#placeAfter(range.after);
+    const place = { ...start };
+    let count = 0;
+    let bytes = 0;
+    for (; count < limit && this.#isIn(place, range); this.#step(place)) {
+      bytes += this.#runs[place.run].words[place.row * edgeRow.words + edgeRow.lengthAt];
+      if (bytes > bytesMax && count > 0) break;
+      count++;
+    }
+    return this.#copy(start, count, this.#isIn(place, range));
+  }
+
+  /** The first row in a range, copied; null when there is none. */
+  first(range: EdgeRange): EdgePage | null {
+    const place = this.#placeAfter(range.after);
+    return this.#isIn(place, range) ? this.#copy(place, 1, false) : null;
+  }
+
+  /** The last row, copied; null when there is none. */
+  last(): EdgePage | null {
+    const run = this.#runs.length - 1;
+    return run < 0 ? null : this.#copy({ run, row: this.#runs[run].end - 1 }, 1, false);
   }
 
   #copy(start: Place, count: number, hasNext: boolean): EdgePage {
@@ -217,21 +258,23 @@ export class EdgeRows {
     return { count, words, numbers, hasNext };
   }
 
-  /** True when a row has this value or a smaller one. */
-  hasThrough(high: number, low: number): boolean {
-    const first = this.#runs[0];
-    return first !== undefined && !isAfter(first, first.start, high, low);
-  }
-
-  /** Removes the rows up to and including a value that were added at or before `watermark`; returns how many. */
-  removeThrough(high: number, low: number, watermark: number): number {
+  /** Removes the rows up to and including a bound that were added at or before `watermark`; returns how many. */
+  removeThrough(bound: EdgeBound, watermark: number): number {
     const before = this.count;
-    const place = this.#placeAfter(high, low);
+    const place = this.#placeAfter(bound);
     const kept: Run[] = [];
     for (let i = 0; i < place.run; i++) {
       const run = this.#runs[i];
-      const left = this.#keepLater(run, run.end, watermark);
-      if (left) kept.push(run);
+      if (!this.#keepLater(run, run.end, watermark)) continue;
+      // What is left of many runs is put together, or each would go on taking the memory of a full one.
+      const last = kept[kept.length - 1];
+      if (last !== undefined && last.end + run.end - run.start <= last.capacity) last.take(run, run.start, run.end);
+      else {
+        run.move(0, run.start, run.end);
+        run.end -= run.start;
+        run.start = 0;
+        kept.push(run);
+      }
     }
     const partial = this.#runs[place.run];
     if (partial !== undefined && place.row > partial.start) this.#keepLater(partial, place.row, watermark);
@@ -239,41 +282,104 @@ export class EdgeRows {
     return before - this.count;
   }
 
+  /** How many rows `removeThrough` would remove. */
+  countThrough(bound: EdgeBound, watermark: number): number {
+    const place = this.#placeAfter(bound);
+    let count = 0;
+    for (let i = 0; i <= place.run && i < this.#runs.length; i++) {
+      const run = this.#runs[i];
+      const end = i < place.run ? run.end : place.row;
+      if (watermark === Number.POSITIVE_INFINITY) count += end - run.start;
+      else for (let row = run.start; row < end; row++) if (appendedOf(run, row) <= watermark) count++;
+    }
+    return count;
+  }
+
   /** Of rows [start, end) only those added after the watermark stay, moved up to what follows. True when rows are left. */
   #keepLater(run: Run, end: number, watermark: number): boolean {
+    for (let row = run.start; row < end; row++) this.valueBytes -= run.words[row * edgeRow.words + edgeRow.lengthAt];
     let to = end;
     if (watermark !== Number.POSITIVE_INFINITY) {
       for (let row = end - 1; row >= run.start; row--) {
-        if (run.numbers[row * edgeRow.numbers + edgeRow.appendedAt] <= watermark) continue;
+        if (appendedOf(run, row) <= watermark) continue;
         to--;
         if (to !== row) run.move(to, row, row + 1);
       }
     }
+    for (let row = to; row < end; row++) this.valueBytes += run.words[row * edgeRow.words + edgeRow.lengthAt];
     this.count -= to - run.start;
     run.start = to;
     return run.start < run.end;
   }
 
-  /** Visits all rows in order. */
-  visit(row: (words: Uint32Array, wordAt: number, numbers: Float64Array, numberAt: number) => void): void {
-    for (const run of this.#runs) {
-      for (let i = run.start; i < run.end; i++) row(run.words, i * edgeRow.words, run.numbers, i * edgeRow.numbers);
+  /** Visits up to `limit` rows behind a bound, in order; returns the bound behind the last of them, null at the end. */
+  visit(
+    after: EdgeBound | null,
+    limit: number,
+    row: (words: Uint32Array, wordAt: number, numbers: Float64Array, numberAt: number) => void,
+  ): EdgeBound | null {
+    const place = this.#placeAfter(after);
+    for (let left = limit; !this.#isEnd(place); this.#step(place)) {
+      const run = this.#runs[place.run];
+      const w = place.row * edgeRow.words;
+      row(run.words, w, run.numbers, place.row * edgeRow.numbers);
+      if (--left > 0) continue;
+      const target = run.words.slice(w + edgeRow.targetAt, w + edgeRow.targetAt + 4);
+      return { high: run.words[w], low: run.words[w + 1], target };
     }
+    return null;
+  }
+
+  /** Log address of the value of a row; -1 when there is no such row. */
+  addressOf(bound: EdgeBound): number {
+    const place = this.#find(bound);
+    return place === null ? -1 : this.#runs[place.run].numbers[place.row * edgeRow.numbers + edgeRow.addressAt];
+  }
+
+  /** The value of a row lies elsewhere from now on; false when there is no such row. */
+  moveValue(bound: EdgeBound, address: number): boolean {
+    const place = this.#find(bound);
+    if (place === null) return false;
+    this.#runs[place.run].numbers[place.row * edgeRow.numbers + edgeRow.addressAt] = address;
+    return true;
+  }
+
+  /** The place of a row; null when there is no such row. */
+  #find({ high, low, target }: EdgeBound): Place | null {
+    const number = this.#runAfter(high, low, target) - 1;
+    if (number < 0 || target === null) return null;
+    const run = this.#runs[number];
+    const row = firstAfter(run, high, low, target) - 1;
+    const w = row * edgeRow.words;
+    if (row < run.start || run.words[w] !== high || run.words[w + 1] !== low) return null;
+    return compareTarget(run, row, target) === 0 ? { run: number, row } : null;
   }
 }
 
-function isAfter(run: Run, row: number, high: number, low: number): boolean {
-  const w = row * edgeRow.words;
-  return run.words[w] > high || (run.words[w] === high && run.words[w + 1] > low);
+function appendedOf(run: Run, row: number): number {
+  return run.numbers[row * edgeRow.numbers + edgeRow.appendedAt];
 }
 
-/** First row of the run with a greater value, or its end. */
-function firstAfter(run: Run, high: number, low: number): number {
+function compareTarget(run: Run, row: number, target: Uint32Array): number {
+  const w = row * edgeRow.words + edgeRow.targetAt;
+  for (let i = 0; i < 4; i++) if (run.words[w + i] !== target[i]) return run.words[w + i] < target[i] ? -1 : 1;
+  return 0;
+}
+
+function isAfter(run: Run, row: number, high: number, low: number, target: Uint32Array | null): boolean {
+  const w = row * edgeRow.words;
+  if (run.words[w] !== high) return run.words[w] > high;
+  if (run.words[w + 1] !== low) return run.words[w + 1] > low;
+  return target !== null && compareTarget(run, row, target) > 0;
+}
+
+/** First row of the run behind the bound, or its end. */
+function firstAfter(run: Run, high: number, low: number, target: Uint32Array | null): number {
   let from = run.start;
   let to = run.end;
   while (from < to) {
     const middle = (from + to) >>> 1;
-    if (isAfter(run, middle, high, low)) to = middle;
+    if (isAfter(run, middle, high, low, target)) to = middle;
     else from = middle + 1;
   }
   return from;

@@ -1,24 +1,54 @@
 /** Databases, edge tables and their rows, and the handlers that alone change them. */
 import { assert } from '../assert.ts';
 import type {
+  EdgeDatabaseDeletedRecord,
   EdgeDatabaseRecord,
   EdgeRecordHandlers,
   EdgeTableDeletedRecord,
   EdgeTableRecord,
+  StoredEdgeValue,
 } from './edge-records.ts';
-import { EdgeRows, edgeRow } from './edge-rows.ts';
+import { type EdgeBound, EdgeRows, edgeRow } from './edge-rows.ts';
+import { type KeyedRow, KeyedRows, type KeyRange } from './keyed-rows.ts';
+
+/** The message that an id stands for. */
+export interface KnownMessage {
+  readonly source: number;
+  /** 4 words. */
+  readonly target: Uint32Array;
+  readonly stampUs: number;
+}
 
 export class EdgeTable {
   record: EdgeTableRecord;
-  /** By source; a source without rows is not in it. */
+  /** Of a queue, by partition; a partition without rows is not in it. */
   readonly sources = new Map<number, EdgeRows>();
   /** Rows ever taken in: what a watermark refers to. */
   appended = 0;
+  /** Of a queue: messages that came with an id, oldest first. */
+  readonly known = new Map<string, KnownMessage>();
+  /** Of a table with a schema. */
+  readonly edges = new KeyedRows();
 
   constructor(record: EdgeTableRecord) {
     this.record = record;
   }
+
+  get rowCount(): number {
+    let count = this.edges.count;
+    for (const rows of this.sources.values()) count += rows.count;
+    return count;
+  }
+
+  get valueBytes(): number {
+    let bytes = this.edges.valueBytes;
+    for (const rows of this.sources.values()) bytes += rows.valueBytes;
+    return bytes;
+  }
 }
+
+/** Bytes of the smallest key, which is below all others. */
+const noKey = new Uint8Array(0);
 
 export class EdgeState implements EdgeRecordHandlers {
   readonly databases = new Map<string, EdgeDatabaseRecord>();
@@ -32,6 +62,7 @@ export class EdgeState implements EdgeRecordHandlers {
   readonly #mix: (value: number) => void;
   readonly #seen: (stampUs: number) => void;
   #table: EdgeTable | undefined;
+  #stampUs = 0;
 
   constructor(mix: (value: number) => void, seen: (stampUs: number) => void) {
     this.#mix = mix;
@@ -42,9 +73,19 @@ export class EdgeState implements EdgeRecordHandlers {
     return this.#byName.get(`${database}/${name}`);
   }
 
+  /** In the order in which they were made. */
+  tablesOf(database: string): EdgeTable[] {
+    return [...this.tables.values()].filter(({ record }) => record.database === database);
+  }
+
   database(record: EdgeDatabaseRecord): void {
     this.databases.set(record.name, record);
     this.#seen(record.createdAtUs);
+    this.#mix(this.databases.size * 2 + (record.active ? 1 : 0));
+  }
+
+  databaseDeleted(record: EdgeDatabaseDeletedRecord): void {
+    assert(this.databases.delete(record.name), 'only a known database is deleted');
     this.#mix(this.databases.size);
   }
 
@@ -66,15 +107,21 @@ export class EdgeState implements EdgeRecordHandlers {
   }
 
   tableDeleted(record: EdgeTableDeletedRecord): void {
-    const table = this.tables.get(record.number);
-    assert(table !== undefined, 'only a known table is deleted');
+    const { database, name } = this.#known(record.number).record;
     this.tables.delete(record.number);
-    this.#byName.delete(`${table.record.database}/${table.record.name}`);
+    this.#byName.delete(`${database}/${name}`);
     this.#mix(record.number);
   }
 
+  #known(number: number): EdgeTable {
+    const table = this.tables.get(number);
+    assert(table !== undefined, 'records of edges name a known table');
+    return table;
+  }
+
   rowsBegin(tableNumber: number, stampUs: number): void {
-    this.#table = this.tables.get(tableNumber);
+    this.#table = this.#known(tableNumber);
+    this.#stampUs = stampUs;
     this.#seen(stampUs);
   }
 
@@ -90,25 +137,123 @@ export class EdgeState implements EdgeRecordHandlers {
     this.#mix(table.appended);
   }
 
-  rangeDeleted(tableNumber: number, source: number, seqHigh: number, seqLow: number, watermark: number): void {
-    const table = this.tables.get(tableNumber);
-    assert(table !== undefined, 'rows of a known table are deleted');
+  dedupId(id: string, source: number, words: Uint32Array): void {
+    const table = this.#table;
+    assert(table !== undefined, 'ids are those of rows of a known table');
+    const { known, record } = table;
+    const sinceUs = this.#stampUs - (record.queue?.dedupMs ?? 0) * 1000;
+    for (const [old, { stampUs }] of known) {
+      if (stampUs >= sinceUs) break;
+      known.delete(old);
+    }
+    // One that was forgotten is newest now.
+    known.delete(id);
+    known.set(id, {
+      source,
+      target: words.slice(edgeRow.targetAt, edgeRow.targetAt + 4),
+      stampUs: this.#stampUs,
+    });
+    this.#mix(known.size);
+  }
+
+  rangeDeleted(tableNumber: number, source: number, bound: EdgeBound, watermark: number): void {
+    const table = this.#known(tableNumber);
     const rows = table.sources.get(source);
-    const removed = rows?.removeThrough(seqHigh, seqLow, watermark) ?? 0;
+    const removed = rows?.removeThrough(bound, watermark) ?? 0;
     if (rows?.count === 0) table.sources.delete(source);
     this.#mix(removed);
   }
 
-  /** Tells every stored value that is still referred to: the segments they lie in must stay. */
-  visitValues(value: (address: number, length: number) => void): void {
-    for (const table of this.tables.values()) {
-      for (const rows of table.sources.values()) {
-        rows.visit((words, w, numbers, n) => {
-          if (words[w + edgeRow.lengthAt] > 0) value(numbers[n + edgeRow.addressAt], words[w + edgeRow.lengthAt]);
-        });
+  rowMoved(tableNumber: number, source: number, bound: EdgeBound, address: number): void {
+    const rows = this.#known(tableNumber).sources.get(source);
+    assert(rows?.moveValue(bound, address + this.recordBase) === true, 'the value of a row that exists is moved');
+    this.#mix(source);
+  }
+
+  edgePut(tableNumber: number, stampUs: number, row: KeyedRow): void {
+    const { edges } = this.#known(tableNumber);
+    this.#seen(stampUs);
+    edges.put(row.key, { ...row, address: row.address + this.recordBase });
+    this.#mix(row.checksum);
+    this.#mix(edges.count);
+  }
+
+  edgesDeleted(tableNumber: number, range: KeyRange, limit: number): void {
+    this.#mix(this.#known(tableNumber).edges.remove(range, limit));
+  }
+
+  edgeMoved(tableNumber: number, row: KeyedRow): void {
+    const { edges } = this.#known(tableNumber);
+    assert(edges.find(row.key) !== null, 'the value of a row that exists is moved');
+    edges.put(row.key, { ...row, address: row.address + this.recordBase });
+    this.#mix(tableNumber);
+  }
+
+  /** Bytes of all stored values that are referred to. */
+  get valueBytes(): number {
+    let bytes = 0;
+    for (const table of this.tables.values()) bytes += table.valueBytes;
+    return bytes;
+  }
+
+  /**
+   * Shows every stored value that `isWanted`, in steps of some rows: whoever walks may let others change the state between
+   * two of them. A value that is there from the first step to the last is shown.
+   */
+  *walkValues(
+    stepRows: number,
+    isWanted: (address: number, length: number) => boolean,
+    take: (value: StoredEdgeValue) => void,
+  ): Generator<void> {
+    for (const [number, table] of this.tables) {
+      for (const [source, rows] of table.sources) {
+        let after: EdgeBound | null = null;
+        do {
+          after = rows.visit(after, stepRows, (words, w, numbers, n) => {
+            const address = numbers[n + edgeRow.addressAt];
+            const length = words[w + edgeRow.lengthAt];
+            if (length === 0 || !isWanted(address, length)) return;
+            const target = words.slice(w + edgeRow.targetAt, w + edgeRow.targetAt + 4);
+            const bound = { high: words[w], low: words[w + 1], target };
+            take({
+              kind: 'row',
+              table: number,
+              source,
+              bound,
+              address,
+              length,
+              checksum: words[w + edgeRow.checksumAt],
+            });
+          });
+          yield;
+        } while (after !== null);
+      }
+      let from = noKey;
+      for (let isLeft = table.edges.count > 0; isLeft; ) {
+        const { rows, hasNext } = table.edges.page({ from, to: null }, stepRows, Number.POSITIVE_INFINITY);
+        for (const row of rows) {
+          if (isWanted(row.address, row.length)) take({ kind: 'edge', table: number, ...row });
+          from = keyBehind(row.key);
+        }
+        isLeft = hasNext;
+        yield;
       }
     }
   }
+
+  /** True when a row still has its value where it was seen. */
+  isStored(value: StoredEdgeValue): boolean {
+    const table = this.tables.get(value.table);
+    if (value.kind === 'edge') return table?.edges.find(value.key)?.address === value.address;
+    return table?.sources.get(value.source)?.addressOf(value.bound) === value.address;
+  }
+}
+
+/** The next key there could be. */
+export function keyBehind(key: Uint8Array): Uint8Array<ArrayBuffer> {
+  const next = new Uint8Array(key.length + 1);
+  next.set(key);
+  return next;
 }
 
 export function rowsOf(table: EdgeTable, source: number): EdgeRows {

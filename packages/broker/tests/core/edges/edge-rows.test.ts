@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
-import { type EdgePage, EdgeRows, edgeRow } from '../../../src/core/mod.ts';
+import { type EdgeBound, type EdgePage, EdgeRows, edgeRow } from '../../../src/core/mod.ts';
 
 interface Row {
   readonly seq: number;
@@ -18,6 +18,10 @@ function twinPage(all: readonly Row[], after: number, until: number, limit: numb
   if (whole.length > 0) return [whole, true];
   const run = range.filter(({ seq }) => seq === cut);
   return [run, range.length > run.length];
+}
+
+function bound(low: number): EdgeBound {
+  return { high: 0, low, target: null };
 }
 
 function targetsOf(page: EdgePage): number[] {
@@ -51,7 +55,7 @@ it('sorted rows give the pages and removals that a sorted array gives', () => {
           }
           twin.sort((a, b) => a.seq - b.seq || a.target - b.target);
         } else if ('limit' in each) {
-          const page = rows.page([0, each.after], [0, each.until], each.limit, 1e9, 1e9);
+          const page = rows.page({ after: bound(each.after), until: bound(each.until) }, each.limit, 1e9, 1e9);
           assert.ok(page !== null);
           const [expected, hasNext] = twinPage(twin, each.after, each.until, each.limit);
           assert.deepEqual(
@@ -62,7 +66,7 @@ it('sorted rows give the pages and removals that a sorted array gives', () => {
         } else {
           const watermark = each.marked ? appended - each.ago : Number.POSITIVE_INFINITY;
           const left = twin.filter((row) => row.seq > each.through || row.appended > watermark);
-          assert.equal(rows.removeThrough(0, each.through, watermark), twin.length - left.length);
+          assert.equal(rows.removeThrough(bound(each.through), watermark), twin.length - left.length);
           twin = left;
         }
         assert.equal(rows.count, twin.length);
