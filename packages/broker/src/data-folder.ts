@@ -355,6 +355,9 @@ async function recover(
     background,
     segments: {
       sealed: () => soloLog.segments().filter((segment) => segment.sealed),
+      blockBytes: (base) => index.blockBytes(base),
+      unsealedBlockBytes: () =>
+        soloLog.segments().reduce((sum, { base, sealed }) => (sealed ? sum : sum + index.blockBytes(base)), 0),
       visitBlocks: (base, visit, pause) => index.visitBlocks(base, visit, pause),
       hasRelocated: (pid, offset, address) => index.hasRelocated(pid, offset, address),
       dropBlocks: (base) => index.drop(base),

@@ -20,6 +20,7 @@ import type {
 import type { Reply } from './engine.ts';
 import { type GroupHost, laneOfName } from './group-host.ts';
 import { SimpleOperation } from './operations.ts';
+import type { ViewHost } from './shard-views.ts';
 import { SlicedOperation, type Unfinished, unfinished } from './sliced-operation.ts';
 import { utf8, utf8Text } from './text.ts';
 
@@ -27,7 +28,7 @@ import { utf8, utf8Text } from './text.ts';
 const rowsPerSlice = 20_000;
 
 /** What the operations need from the shard they run in. */
-export type DueHost = GroupHost & { log(level: 'error', text: string): void };
+export type DueHost = GroupHost & Pick<ViewHost, 'readFailed'>;
 
 export class DueOperations implements DueEngine {
   readonly #host: DueHost;
@@ -78,15 +79,15 @@ export class DueOperations implements DueEngine {
           reply.send(failure);
           return;
         }
+        const { access } = host;
         readRows(host, found.rows).then(
           (rows) => {
             reply.encode({ rows, next: found.next, waiting: found.waiting });
             reply.send(null);
           },
           (error: unknown) => {
-            const message = error instanceof Error ? error.message : String(error);
-            host.log('error', `messages that wait could not be read: ${message}`);
-            reply.send({ ok: false, code: 'internal', message });
+            const failure = error instanceof Error ? error : new Error(String(error));
+            reply.send(host.readFailed('messages that wait', failure, access));
           },
         );
       },

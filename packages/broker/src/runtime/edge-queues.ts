@@ -117,8 +117,9 @@ export class EdgeQueues {
 
   // For the shard
 
-  /** Polls that wait answer with what there is. */
+  /** Polls that wait, or come to it, answer with what there is: the broker stops. */
   endWaiting(): void {
+    this.#waiters.isClosed = true;
     for (const operation of this.#waiters.all()) operation.end();
   }
 

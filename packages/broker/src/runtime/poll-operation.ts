@@ -13,6 +13,8 @@ export interface PolledPage extends PollOutcome, RowValues {}
 export class PollWaiters {
   readonly #byTable = new Map<number, Map<number, Set<PollOperation>>>();
   count = 0;
+  /** The broker stops: nobody waits any more. */
+  isClosed = false;
 
   park(operation: PollOperation, table: number, partition: number): void {
     let partitions = this.#byTable.get(table);
@@ -72,7 +74,7 @@ export class PollOperation extends EdgeReadOperation<PollOutcome> {
 
   protected override putsAside({ page, table, dueMs }: PollOutcome): boolean {
     const { nowUs } = this.host.context();
-    if (page.count > 0 || nowUs >= this.#deadlineUs) return false;
+    if (page.count > 0 || nowUs >= this.#deadlineUs || this.#waiters.isClosed) return false;
     if (this.#waiters.count >= this.host.parkedPollsMax) return false;
     this.#waiters.park(this, table, this.#partition);
     this.#parkedAt = table;

@@ -13,9 +13,11 @@
  *
  * Its ids stay findable, in its sidecar, until nobody asks for them any more.
  *
- * How much of a segment is alive is found by reading its sidecar, which lists its blocks. That is done only when the
- * difference between what is stored and what partitions and edge tables hold shows that there is enough to be gained,
- * oldest segments first, because there it usually is.
+ * How many live blocks a segment has is found by reading its sidecar, which lists its blocks. That is done for segments
+ * that hold little else than what nobody reads again, and when the difference between the blocks that are stored and those
+ * that the partitions hold shows that there is enough to be gained, oldest segments first, because there it usually is.
+ * How many live values it has is found by walking over the rows of edge tables, for all segments at once: when another one
+ * was sealed, or values enough for half a segment went.
  */
 import { isLive, type StoredEdgeValue } from '../core/mod.ts';
 import type { HousekeepingHost } from './housekeeping.ts';
@@ -46,6 +48,7 @@ const yieldsMax = 20;
 
 /** What is known of a segment since it was looked at. */
 interface Scanned {
+  /** Of its blocks. */
   readonly liveBytes: number;
 }
 
@@ -80,6 +83,9 @@ export class Reclaimer {
   readonly #announced = new Map<number, Announced>();
   /** Segments with a block that is not what was written: they stay, so that nothing is lost by us. */
   readonly #damaged = new Set<number>();
+  /** Bytes of live values by segment, as they were counted when the tables had dropped so many. */
+  #edgeBytes: ReadonlyMap<number, number> = new Map();
+  #droppedBytesCounted = 0;
   /** Garbage that the last search over everything left unexplained. */
   #unexplainedBytes = 0;
 
@@ -106,16 +112,24 @@ export class Reclaimer {
     return segments.sealed().filter(({ base }) => !this.#free.has(base) && !state.reclaimed.holds(base));
   }
 
-  /** Bytes that are stored, that nobody needs, and that no search has found in any segment yet; about. */
+  /** Bytes of stored blocks that nobody needs, and that no search has found in any segment yet. */
   #unfoundBytes(candidates: readonly StoredSegment[]): number {
-    let bytes = 0;
-    for (const { base, end } of candidates) bytes += this.#scanned.get(base)?.liveBytes ?? end - base;
-    const { state } = this.#host.store;
+    const { segments, state } = this.#host.store;
+    let bytes = segments.unsealedBlockBytes();
+    for (const { base } of candidates) bytes += this.#scanned.get(base)?.liveBytes ?? segments.blockBytes(base);
     for (const queue of state.queues.values()) bytes -= queue.retainedBytes;
-    return bytes - state.edges.valueBytes;
+    return bytes;
+  }
+
+  /** True when it holds little else than what nobody reads again: positions of groups, or values that are gone. */
+  #isSparse({ base, end }: StoredSegment): boolean {
+    const blockBytes = this.#scanned.get(base)?.liveBytes ?? this.#host.store.segments.blockBytes(base);
+    return !this.#damaged.has(base) && blockBytes + this.#edgeBytesOf(base) <= (end - base) * sparseShare;
   }
 
   async #search(): Promise<void> {
+    await this.#countEdgeBytes(this.#candidates());
+    for (const segment of this.#candidates()) if (this.#isSparse(segment)) await this.#look(segment);
     const candidates = this.#candidates();
     if (candidates.length === 0) return;
     const storedBytes = candidates.reduce((sum, { base, end }) => sum + end - base, 0);
@@ -123,58 +137,57 @@ export class Reclaimer {
     let unfoundBytes = this.#unfoundBytes(candidates);
     this.#unexplainedBytes = Math.min(this.#unexplainedBytes, unfoundBytes);
     if (unfoundBytes - this.#unexplainedBytes < threshold) return;
-    const edgeBytes = await this.#edgeBytes(candidates);
     for (const segment of candidates) {
       if (this.#damaged.has(segment.base)) continue;
-      unfoundBytes -= await this.#look(segment, edgeBytes.get(segment.base) ?? 0);
+      unfoundBytes -= await this.#look(segment);
       if (unfoundBytes - this.#unexplainedBytes < threshold / 2) return;
     }
     this.#unexplainedBytes = Math.max(0, unfoundBytes);
   }
 
-  /**
-   * Bytes of live values by the base of their segment. Values never come into a sealed segment: those that go meanwhile
-   * are found gone the next time.
-   */
-  async #edgeBytes(candidates: readonly StoredSegment[]): Promise<Map<number, number>> {
-    const found = new Map<number, number>();
+  /** Bytes of live values in a segment when they were counted last: no more since then. */
+  #edgeBytesOf(base: number): number {
+    return this.#edgeBytes.get(base) ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Values never come into a sealed segment: those that go while they are counted are found gone the next time. */
+  async #countEdgeBytes(candidates: readonly StoredSegment[]): Promise<void> {
+    if (candidates.length === 0) return;
+    const { edges } = this.#host.store.state;
+    const { droppedBytes } = edges;
+    const storedBytes = candidates.reduce((sum, { base, end }) => sum + end - base, 0);
+    const enoughBytes = storedBytes / candidates.length / 2;
+    const isKnown = candidates.every(({ base }) => this.#edgeBytes.has(base));
+    if (isKnown && droppedBytes - this.#droppedBytesCounted < enoughBytes) return;
+    const found = new Map(candidates.map(({ base }) => [base, 0]));
     const count = (address: number, length: number): boolean => {
-      let from = 0;
-      let to = candidates.length;
-      while (from < to) {
-        const middle = (from + to) >>> 1;
-        if (candidates[middle].base <= address) from = middle + 1;
-        else to = middle;
-      }
-      const segment = from === 0 ? undefined : candidates[from - 1];
-      if (segment !== undefined && address < segment.end) {
-        found.set(segment.base, (found.get(segment.base) ?? 0) + length);
-      }
+      const segment = segmentOf(candidates, address);
+      if (segment !== undefined) found.set(segment.base, (found.get(segment.base) ?? 0) + length);
       return false;
     };
-    for (const _ of this.#host.store.state.edges.walkValues(rowsPerStep, count, () => undefined)) {
-      await this.#steps.pause();
-    }
-    return found;
+    for (const _ of edges.walkValues(rowsPerStep, count, () => undefined)) await this.#steps.pause();
+    this.#edgeBytes = found;
+    this.#droppedBytesCounted = droppedBytes;
   }
 
   /** Finds out what of a segment is alive, and empties it when that is little. Returns the garbage it found in it. */
-  async #look(segment: StoredSegment, edgeBytes: number): Promise<number> {
+  async #look(segment: StoredSegment): Promise<number> {
     const { base, end } = segment;
-    const bytesBefore = this.#scanned.get(base)?.liveBytes ?? end - base;
     const { segments, state } = this.#host.store;
+    const bytesBefore = this.#scanned.get(base)?.liveBytes ?? segments.blockBytes(base);
     const sparseBytes = (end - base) * sparseShare;
-    let liveBytes = edgeBytes;
+    const edgeBytes = this.#edgeBytesOf(base);
+    let liveBytes = 0;
     let live: LiveBlock[] = [];
     const note = (block: StoredBlock): void => {
       if (!isLive(state, block.pid, block.firstOffset, block.count)) return;
       liveBytes += block.length;
-      if (liveBytes <= sparseBytes) live.push({ ...block });
+      if (liveBytes + edgeBytes <= sparseBytes) live.push({ ...block });
       else if (live.length > 0) live = [];
     };
     const isShown = await this.#heedingDamage(base, () => segments.visitBlocks(base, note, () => this.#steps.pause()));
     if (isShown !== true) return 0;
-    const isSparse = liveBytes <= sparseBytes;
+    const isSparse = liveBytes + edgeBytes <= sparseBytes;
     if (isSparse && (await this.#relocate(base, live)) && (await this.#relocateValues(segment, edgeBytes))) {
       this.#free.set(base, { base, end });
       this.#scanned.delete(base);
@@ -328,4 +341,17 @@ export class Reclaimer {
     for (const { base, end } of waiting) bytes += end - base;
     if (bytes >= this.#host.store.segments.snapshots().newestBytes * snapshotShare) this.#host.requestSnapshot();
   }
+}
+
+/** Of segments in order of address the one that holds an address. */
+function segmentOf(segments: readonly StoredSegment[], address: number): StoredSegment | undefined {
+  let from = 0;
+  let to = segments.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (segments[middle].base <= address) from = middle + 1;
+    else to = middle;
+  }
+  const segment = segments[from - 1];
+  return segment !== undefined && address < segment.end ? segment : undefined;
 }

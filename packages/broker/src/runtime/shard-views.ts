@@ -69,8 +69,8 @@ export interface ViewHost {
   readonly scheduler: Scheduler;
   isDiskFull(): boolean;
   submit(operation: Operation): void;
-  /** Notes that something could not be read. */
-  readFailed(what: string, error: Error): void;
+  /** Notes that something could not be read with this access, and says what to answer. */
+  readFailed(what: string, error: Error, access: StoreAccess): Refusal;
 }
 
 export class ShardViews implements Views {
@@ -120,6 +120,7 @@ export class ShardViews implements Views {
 
   /** Answers with what a read gives that takes several steps, some of them on the disk. */
   #answer<Outcome>(what: string, reply: Reply<Outcome>, read: () => Promise<Outcome>): void {
+    const access = this.#host.access();
     read().then(
       (outcome) => {
         reply.encode(outcome);
@@ -131,8 +132,7 @@ export class ShardViews implements Views {
           return;
         }
         const failure = error instanceof Error ? error : new Error(String(error));
-        this.#host.readFailed(what, failure);
-        reply.send({ ok: false, code: 'internal', message: failure.message });
+        reply.send(this.#host.readFailed(what, failure, access));
       },
     );
   }

@@ -187,10 +187,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
       scheduler: host.scheduler,
       isDiskFull: () => host.isDiskFull(),
       submit: (operation) => this.submit(operation),
-      readFailed: (what, error) => {
-        if (error instanceof StoreDamage) this.noteDamage(error);
-        else host.log('error', `${what} could not be read: ${error.message}`);
-      },
+      readFailed: (what, error, access) => this.readFailed(what, error, access),
     });
     this.#attach(store);
     this.deadLetterChanges = new DeadLetterChanges(this);
@@ -408,15 +405,23 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
               reply.encode({ rows, total: page.total });
               reply.send(null);
             },
-            (error: unknown) => {
-              const { message } = asError(error);
-              this.#host.log('error', `dead letters could not be read: ${message}`);
-              reply.send({ ok: false, code: 'internal', message });
-            },
+            (error: unknown) => reply.send(this.readFailed('dead letters', asError(error), access)),
           );
         },
       }),
     );
+  }
+
+  /**
+   * A read beside the turns failed: what to answer. That its store was closed or replaced meanwhile says nothing of the
+   * disk; anything else is noted.
+   */
+  readFailed(what: string, error: Error, access: StoreAccess): Refusal {
+    if (this.#phase === 'stopping' || this.#phase === 'stopped') return refusals.stopping;
+    if (access !== this.#access || this.#phase === 'reloading') return refusals.retry;
+    if (error instanceof StoreDamage) this.noteDamage(error);
+    else this.#host.log('error', `${what} could not be read: ${error.message}`);
+    return { ok: false, code: 'internal', message: error.message };
   }
 
   // What reads by offset need

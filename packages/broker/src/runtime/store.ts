@@ -18,6 +18,10 @@ export interface StoredBlock extends BlockLocation {
 export interface Segments {
   /** In order of address. */
   sealed(): readonly StoredSegment[];
+  /** Bytes of all blocks in a segment, copies included. */
+  blockBytes(base: number): number;
+  /** The same of the segments that are not sealed yet. */
+  unsealedBlockBytes(): number;
   /**
    * Visits all blocks of a segment; `pause` is awaited now and then. False when the index of the segment is not complete
    * yet: then nothing was shown. Rejects with StoreDamage when it can neither be read nor built again.

@@ -106,6 +106,8 @@ class MemorySegment implements RecordPids {
   /** Number of the row behind its last block. */
   endRow: number;
   maxStampUs = Number.NEGATIVE_INFINITY;
+  /** Bytes of its blocks, copies included. */
+  blockBytes = 0;
   /** Copies of older blocks in it. */
   readonly relocated = new Remembered(Number.POSITIVE_INFINITY);
   /** Its sidecar is in use: its rows may leave. */
@@ -195,6 +197,7 @@ export class SegmentedIndex implements RecordIndex {
     const ordinal = (this.rows.ordinal - segment.firstOrdinal) >>> 0;
     this.rows.add(lane, pid, readU64(view, at + block.firstOffsetAt), stampUs, address, length, count);
     segment.endRow++;
+    segment.blockBytes += length;
     if (stampUs > segment.maxStampUs) segment.maxStampUs = stampUs;
 
     const keyOfPid = pidKey(pid);
@@ -213,14 +216,16 @@ export class SegmentedIndex implements RecordIndex {
     const segment = this.memory[this.memory.length - 1];
     assertStorage(segment !== undefined && address >= segment.base, 'a block lies in the segment that is written');
     const stampUs = readU64(view, at + block.stampAt);
+    const length = view.getUint32(at, true);
     segment.relocated.take(
       readU64(view, at + block.pidAt),
       readU64(view, at + block.firstOffsetAt),
       view.getUint32(at + block.countAt, true),
       stampUs,
       address,
-      view.getUint32(at, true),
+      length,
     );
+    segment.blockBytes += length;
     if (stampUs > segment.maxStampUs) segment.maxStampUs = stampUs;
   }
 
@@ -236,6 +241,12 @@ export class SegmentedIndex implements RecordIndex {
       if (this.memory[i].relocated.find(pid, offset, found)) return found;
     }
     return this.remembered.find(pid, offset, found) ? found : undefined;
+  }
+
+  /** Bytes of all blocks in the segment at `base`, copies included; 0 when it is not indexed. */
+  blockBytes(base: LogAddress): number {
+    const inMemory = this.memory.find((segment) => segment.base === base);
+    return inMemory?.blockBytes ?? this.sidecars.get(base)?.sidecar.facts.blockBytes ?? 0;
   }
 
   /** Rejects with SidecarDamage, or with the disk's error. */

@@ -165,16 +165,19 @@ function newestOfEqual(columns: SegmentColumns, pidNumbers: Uint32Array, order: 
 function factsOf(columns: SegmentColumns, content: SortedSegment): SidecarFacts {
   let minStampUs = 0;
   let maxStampUs = 0;
+  let blockBytes = 0;
   for (let row = 0; row < columns.blockCount; row++) {
     const stampUs = columns.stamps[row];
     if (row === 0 || stampUs < minStampUs) minStampUs = stampUs;
     if (stampUs > maxStampUs) maxStampUs = stampUs;
+    blockBytes += columns.lengths[row];
   }
   return {
     base: columns.base,
     end: columns.end,
     minStampUs,
     maxStampUs,
+    blockBytes,
     counts: {
       blocks: columns.blockCount,
       ids: content.ids.length,

@@ -20,14 +20,15 @@ export const page = {
 
 export const sidecarHeader = {
   magic: 0x49514d4c, // "LMQI"
-  version: 1,
+  version: 2,
   /** u32 */ magicAt: 0,
   /** u32 */ versionAt: 4,
   /** u64 */ baseAt: 8,
   /** u64: address behind the last entry */ endAt: 16,
   /** u64: stamp of the oldest and of the newest block; 0 when there is none */ minStampAt: 24,
   maxStampAt: 32,
-  /** u32 each: rows of the sections, in the order of the sections */ countsAt: 40,
+  /** u64: bytes of all blocks, copies included */ blockBytesAt: 40,
+  /** u32 each: rows of the sections, in the order of the sections */ countsAt: 48,
 } as const;
 
 /** The sections in the order of the file. Each begins on a page of its own; a row never crosses a page. */
@@ -85,6 +86,8 @@ export interface SidecarFacts {
   readonly end: LogAddress;
   readonly minStampUs: number;
   readonly maxStampUs: number;
+  /** Of all blocks, copies included. */
+  readonly blockBytes: number;
   /** Rows per section. */
   readonly counts: { readonly [K in SectionName]: number };
 }
@@ -158,6 +161,7 @@ export function writeSidecarHeader(view: DataView, at: number, facts: SidecarFac
   writeU64(view, at + h.endAt, facts.end);
   writeU64(view, at + h.minStampAt, facts.minStampUs);
   writeU64(view, at + h.maxStampAt, facts.maxStampUs);
+  writeU64(view, at + h.blockBytesAt, facts.blockBytes);
   sections.forEach(({ name }, i) => {
     view.setUint32(at + h.countsAt + i * 4, facts.counts[name], true);
   });
@@ -182,6 +186,7 @@ export function readSidecarHeader(view: DataView, base: LogAddress): SidecarFact
     end: readU64(view, h.endAt),
     minStampUs: readU64(view, h.minStampAt),
     maxStampUs: readU64(view, h.maxStampAt),
+    blockBytes: readU64(view, h.blockBytesAt),
     counts: counts as SidecarFacts['counts'],
   };
 }

@@ -396,6 +396,40 @@ describe('reclaiming', () => {
     await machine.check();
   });
 
+  it('frees segments that hold little else than positions of groups, though nothing was removed', async () => {
+    const machine = new Machine();
+    await machine.start();
+    await pushEach(machine, records(0, 40));
+    const before = machine.segmentFiles().length;
+    for (let i = 0; i < 300; i++) {
+      const { leaseStamp, records: got } = await machine.pop(`g${i}`, 1);
+      await machine.ack(`g${i}`, leaseStamp, [{ id: got[0].id, pid: got[0].pid, status: 'completed' }]);
+    }
+    const grown = machine.segmentFiles().length;
+    await machine.pass(60);
+    const after = machine.segmentFiles().length;
+    assert.ok(grown > before + 3 && after <= before + 3, `${before} segments, then ${grown}, then ${after}`);
+    await machine.check();
+    await machine.restart();
+    assert.equal((await machine.pop('new', 100)).records.length, 40);
+  });
+
+  it('reads no sidecar again and again while nothing is removed', async () => {
+    const machine = new Machine();
+    await machine.start();
+    let visits = 0;
+    const { segments } = machine.store;
+    const visit = segments.visitBlocks;
+    segments.visitBlocks = (...given) => {
+      visits++;
+      return visit(...given);
+    };
+    await pushEach(machine, records(0, 400));
+    await machine.pass(60);
+    assert.ok(machine.sidecarFiles().length > 10);
+    assert.equal(visits, 0);
+  });
+
   it('frees the segments of a deleted queue', async () => {
     const machine = new Machine();
     await machine.start();

@@ -41,6 +41,7 @@ async function assertPatchCaught<Target extends object, Name extends keyof Targe
 function lyingDisk(disk: Disk): Disk {
   const lying = Object.create(disk) as Disk;
   lying.open = async (path, mode) => {
+    // Durable writes are not asked for either.
     const file = await disk.open(path, mode);
     return {
       size: () => file.size(),

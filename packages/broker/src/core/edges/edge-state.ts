@@ -55,6 +55,8 @@ export class EdgeState implements EdgeRecordHandlers {
   readonly tables = new Map<number, EdgeTable>();
   readonly #byName = new Map<string, EdgeTable>();
   nextTableNumber = 1;
+  /** Bytes of values that rows referred to and do not any more, since this state is in memory. */
+  droppedBytes = 0;
   /** The greatest target ever given, 4 words. */
   readonly lastTarget = new Uint32Array(4);
   /** Log address of byte 0 of the memory that records are read from; set before they are. */
@@ -107,7 +109,9 @@ export class EdgeState implements EdgeRecordHandlers {
   }
 
   tableDeleted(record: EdgeTableDeletedRecord): void {
-    const { database, name } = this.#known(record.number).record;
+    const table = this.#known(record.number);
+    const { database, name } = table.record;
+    this.droppedBytes += table.valueBytes;
     this.tables.delete(record.number);
     this.#byName.delete(`${database}/${name}`);
     this.#mix(record.number);
@@ -159,7 +163,9 @@ export class EdgeState implements EdgeRecordHandlers {
   rangeDeleted(tableNumber: number, source: number, bound: EdgeBound, watermark: number): void {
     const table = this.#known(tableNumber);
     const rows = table.sources.get(source);
+    const bytesBefore = rows?.valueBytes ?? 0;
     const removed = rows?.removeThrough(bound, watermark) ?? 0;
+    this.droppedBytes += bytesBefore - (rows?.valueBytes ?? 0);
     if (rows?.count === 0) table.sources.delete(source);
     this.#mix(removed);
   }
@@ -173,13 +179,17 @@ export class EdgeState implements EdgeRecordHandlers {
   edgePut(tableNumber: number, stampUs: number, row: KeyedRow): void {
     const { edges } = this.#known(tableNumber);
     this.#seen(stampUs);
+    this.droppedBytes += edges.find(row.key)?.length ?? 0;
     edges.put(row.key, { ...row, address: row.address + this.recordBase });
     this.#mix(row.checksum);
     this.#mix(edges.count);
   }
 
   edgesDeleted(tableNumber: number, range: KeyRange, limit: number): void {
-    this.#mix(this.#known(tableNumber).edges.remove(range, limit));
+    const { edges } = this.#known(tableNumber);
+    const bytesBefore = edges.valueBytes;
+    this.#mix(edges.remove(range, limit));
+    this.droppedBytes += bytesBefore - edges.valueBytes;
   }
 
   edgeMoved(tableNumber: number, row: KeyedRow): void {
@@ -187,13 +197,6 @@ export class EdgeState implements EdgeRecordHandlers {
     assert(edges.find(row.key) !== null, 'the value of a row that exists is moved');
     edges.put(row.key, { ...row, address: row.address + this.recordBase });
     this.#mix(tableNumber);
-  }
-
-  /** Bytes of all stored values that are referred to. */
-  get valueBytes(): number {
-    let bytes = 0;
-    for (const table of this.tables.values()) bytes += table.valueBytes;
-    return bytes;
   }
 
   /**
