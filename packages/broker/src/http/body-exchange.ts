@@ -240,7 +240,11 @@ export abstract class BodyExchange extends Exchange implements Admitted {
   #tooLarge(): void {
     this.#drop();
     this.#dropRest();
-    this.answerAndHangUp(413, `body over the limit of ${this.bodyBytesMax()} bytes\n`);
+    this.refuseTooLarge(`body over the limit of ${this.bodyBytesMax()} bytes`);
+  }
+
+  protected refuseTooLarge(message: string): void {
+    this.answerAndHangUp(413, `${message}\n`);
   }
 
   /** Stops reading and forgets what was read. */

@@ -13,10 +13,18 @@ import type { Services } from './services.ts';
 import { isObject, type JsonObject, parseJson, SmallBodyExchange } from './small-body.ts';
 
 /** The error body of these routes, for all statuses. */
+function edgeErrorText(status: number, message: string): string {
+  return JSON.stringify({ timestamp: Date.now(), status, error: STATUS_CODES[status] ?? '', message });
+}
+
 function failEdge(exchange: Exchange, code: ErrorCode, message: string, retryAfterSeconds = 0): void {
   const { status } = errorTable[code];
-  const body = { timestamp: Date.now(), status, error: STATUS_CODES[status] ?? '', message };
-  exchange.failWith(status, Buffer.from(JSON.stringify(body)), retryAfterSeconds);
+  exchange.failWith(status, Buffer.from(edgeErrorText(status, message)), retryAfterSeconds);
+}
+
+function hangUpEdge(exchange: Exchange, message: string): void {
+  const { status } = errorTable.body_too_large;
+  exchange.answerAndHangUp(status, edgeErrorText(status, message), 'application/json');
 }
 
 /** A request without a body. */
@@ -61,6 +69,10 @@ export class EdgeBodyExchange extends SmallBodyExchange {
     failEdge(this, code, message, retryAfterSeconds);
   }
 
+  protected override refuseTooLarge(message: string): void {
+    hangUpEdge(this, message);
+  }
+
   protected received(body: Uint8Array): void {
     const value = parseJson(body);
     if (!isJsonType(this.request)) this.fail('unsupported_media_type', wrongType);
@@ -76,6 +88,10 @@ export abstract class EdgeWriteExchange extends BodyExchange {
 
   override fail(code: ErrorCode, message: string, retryAfterSeconds?: number): void {
     failEdge(this, code, message, retryAfterSeconds);
+  }
+
+  protected override refuseTooLarge(message: string): void {
+    hangUpEdge(this, message);
   }
 
   protected admissionFor(): Admission {

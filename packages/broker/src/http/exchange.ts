@@ -117,9 +117,9 @@ export class Exchange implements Supervised {
   }
 
   /**
-   * Answers in plain text and ends the connection, although the client may still be sending.
+   * Answers with a text and ends the connection, although the client may still be sending.
    */
-  answerAndHangUp(status: number, text: string): void {
+  answerAndHangUp(status: number, text: string, contentType = textType): void {
     if (this.answered) return;
     this.answered = true;
     this.#count(status);
@@ -127,7 +127,7 @@ export class Exchange implements Supervised {
     if (response.destroyed) return;
     const body = Buffer.from(text);
     response.shouldKeepAlive = false;
-    response.writeHead(status, ['Content-Type', textType, 'Content-Length', String(body.length)]);
+    response.writeHead(status, ['Content-Type', contentType, 'Content-Length', String(body.length)]);
     response.write(body);
     const finish = () => response.end();
     const timer = setTimeout(finish, lingerMs);
