@@ -74,6 +74,7 @@ export {
 export { type JsonNode, readJsonNode } from './edges/json-node.ts';
 export { type KeyedRow, KeyedRows, type KeyRange } from './edges/keyed-rows.ts';
 export { Expiry } from './expiry.ts';
+export { hasLimits, rateAllowance } from './group-limits.ts';
 export {
   decideDeleteGroup,
   decidePauseGroup,

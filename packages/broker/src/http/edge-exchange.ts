@@ -8,7 +8,7 @@ import type { Admission } from './admission.ts';
 import { BodyExchange } from './body-exchange.ts';
 import { type BrokerRequest, Exchange } from './exchange.ts';
 import { BadParameter, QueryParameters } from './query-parameters.ts';
-import { replyWith } from './queue-routes.ts';
+import { replyWith } from './read-route.ts';
 import type { Services } from './services.ts';
 import { isObject, type JsonObject, parseJson, SmallBodyExchange } from './small-body.ts';
 
@@ -22,15 +22,19 @@ function failEdge(exchange: Exchange, code: ErrorCode, message: string, retryAft
   exchange.failWith(status, Buffer.from(edgeErrorText(status, message)), retryAfterSeconds);
 }
 
-function hangUpEdge(exchange: Exchange, message: string): void {
-  const { status } = errorTable.body_too_large;
-  exchange.answerAndHangUp(status, edgeErrorText(status, message), 'application/json');
+function tooLarge(bytesMax: number): string {
+  return `body over the limit of ${bytesMax} bytes`;
 }
 
 /** A request without a body. */
 export class EdgeExchange extends Exchange {
   override fail(code: ErrorCode, message: string, retryAfterSeconds?: number): void {
     failEdge(this, code, message, retryAfterSeconds);
+  }
+
+  override refuseTooLarge(bytesMax: number): void {
+    this.hangsUp = true;
+    this.fail('body_too_large', tooLarge(bytesMax));
   }
 }
 
@@ -69,8 +73,9 @@ export class EdgeBodyExchange extends SmallBodyExchange {
     failEdge(this, code, message, retryAfterSeconds);
   }
 
-  protected override refuseTooLarge(message: string): void {
-    hangUpEdge(this, message);
+  override refuseTooLarge(bytesMax: number): void {
+    this.hangsUp = true;
+    this.fail('body_too_large', tooLarge(bytesMax));
   }
 
   protected received(body: Uint8Array): void {
@@ -90,8 +95,9 @@ export abstract class EdgeWriteExchange extends BodyExchange {
     failEdge(this, code, message, retryAfterSeconds);
   }
 
-  protected override refuseTooLarge(message: string): void {
-    hangUpEdge(this, message);
+  override refuseTooLarge(bytesMax: number): void {
+    this.hangsUp = true;
+    this.fail('body_too_large', tooLarge(bytesMax));
   }
 
   protected admissionFor(): Admission {

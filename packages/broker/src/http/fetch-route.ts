@@ -36,6 +36,8 @@ const nullText = asciiBytes('null');
 const transactionIdIs = asciiBytes(',"transactionId":');
 const payloadIs = asciiBytes(',"payload":');
 const tsIs = asciiBytes(',"ts":"');
+const dueAtIs = asciiBytes('","dueAt":"');
+const cancelledCloseBrace = asciiBytes('","cancelled":true}');
 const nextTsIs = asciiBytes(',"ts":');
 const quoteCloseBrace = asciiBytes('"}');
 const endOfEntries = asciiBytes(']}');
@@ -193,7 +195,7 @@ export class FetchExchange extends ReadExchange<FetchRequest> implements FetchRe
     this.#firstRecordAt = writer.length;
   }
 
-  record(block: BlockReader, index: number, bytes: Uint8Array, start: number, end: number): void {
+  record(block: BlockReader, index: number, bytes: Uint8Array, start: number, end: number, dueUs: number): void {
     const { writer } = this;
     if (writer.length > this.#firstRecordAt) writer.byte(comma);
     writer.raw(offsetIs);
@@ -211,7 +213,11 @@ export class FetchExchange extends ReadExchange<FetchRequest> implements FetchRe
     writer.copy(bytes, start, end);
     writer.raw(tsIs);
     writer.timestamp(block.stampUs);
-    writer.raw(quoteCloseBrace);
+    if (dueUs > 0) {
+      writer.raw(dueAtIs);
+      writer.timestamp(dueUs);
+    }
+    writer.raw(dueUs < 0 ? cancelledCloseBrace : quoteCloseBrace);
   }
 
   closeEntry(index: number, bounds: PartitionBounds): void {

@@ -20,6 +20,7 @@ import type {
 import type { Reply } from './engine.ts';
 import { type GroupHost, laneOfName } from './group-host.ts';
 import { SimpleOperation } from './operations.ts';
+import { laneOfRef } from './partition-ref.ts';
 import type { ViewHost } from './shard-views.ts';
 import { SlicedOperation, type Unfinished, unfinished } from './sliced-operation.ts';
 import { utf8, utf8Text } from './text.ts';
@@ -54,11 +55,13 @@ export class DueOperations implements DueEngine {
 
   #pidOf(partition: DueChangeRequest['partition'], id: Uint8Array): number | Refusal {
     const { state } = this.#host.context;
-    if (typeof partition === 'number') return partition;
     if (partition === null) {
       if (parseId(state.identity, id, 0, id.length, idParts) && state.laneOf(idParts.number) >= 0)
         return idParts.number;
       return notFound('no message has this id; with a transactionId name its partition, too');
+    }
+    if ('pid' in partition) {
+      return laneOfRef(state, partition) < 0 ? notFound('there is no partition with this id') : partition.pid;
     }
     const queue = state.queues.get(partition.queue);
     if (queue === undefined) return notFound(`there is no queue ${partition.queue}`);

@@ -52,7 +52,7 @@ interface Scanned {
   readonly liveBytes: number;
 }
 
-/** A segment whose removal the log announces, with the entry that does. */
+/** A segment whose removal the log announces, with the entry that does or a later one. */
 interface Announced extends StoredSegment {
   readonly sequence: number;
 }
@@ -93,9 +93,10 @@ export class Reclaimer {
     this.#host = host;
     this.#steps = steps;
     this.#bytesPerSecond = bytesPerSecond;
-    const { state, log, segments } = host.store;
+    const { segments } = this.#host.store;
     for (const { base, end } of segments.sealed()) {
-      if (state.reclaimed.holds(base)) this.#announced.set(base, { base, end, sequence: log.nextSequence - 1 });
+      const sequence = segments.announcedBy(base);
+      if (sequence !== undefined) this.#announced.set(base, { base, end, sequence });
     }
   }
 

@@ -10,7 +10,6 @@ import {
 } from '../core/mod.ts';
 import type { PayloadCipher, Scheduler } from '../ports/mod.ts';
 import type {
-  ListReply,
   MessageDetail,
   MessageFilter,
   MessagePage,
@@ -24,6 +23,7 @@ import type {
   Views,
 } from './browse-views.ts';
 import type { Reply } from './engine.ts';
+import type { RowsReply } from './group-engine.ts';
 import { type Candidates, findCandidates, RecordSearch } from './message-search.ts';
 import { type Address, findRecord, readFrom, viewDetail, viewMessages, viewPeek } from './message-views.ts';
 import type { Counted, MinuteSamples } from './minute-samples.ts';
@@ -137,8 +137,8 @@ export class ShardViews implements Views {
     );
   }
 
-  listQueues(page: QueuePage, reply: ListReply<QueueSummary, QueueList>): void {
-    this.#walk((sight) => listQueues(sight, page, (row) => reply.row(row)), reply);
+  listQueues(page: QueuePage, reply: RowsReply<QueueSummary, QueueList>): void {
+    this.#walk((sight) => listQueues(sight, page, (row) => reply.rows([row])), reply);
   }
 
   queueDetail(queue: string, page: PartitionPage, reply: Reply<QueueDetail | null>): void {

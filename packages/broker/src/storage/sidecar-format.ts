@@ -98,8 +98,8 @@ export class SidecarDamage extends Error {
   readonly base: LogAddress;
   readonly reason: string;
 
-  constructor(base: LogAddress, reason: string, options?: { cause: unknown }) {
-    super(`the sidecar ${sidecarPath(base)} is damaged: ${reason}`, options);
+  constructor(base: LogAddress, reason: string, options: { cause?: unknown; path?: string } = {}) {
+    super(`the sidecar ${options.path ?? sidecarPath(base)} is damaged: ${reason}`, options);
     this.name = 'SidecarDamage';
     this.base = base;
     this.reason = reason;
@@ -108,11 +108,22 @@ export class SidecarDamage extends Error {
 
 const nameDigits = 16;
 const namePattern = /^[0-9a-f]{16}\.idx$/;
-const temporaryPattern = /^[0-9a-f]{16}\.idx\.tmp$/;
+const copySuffix = '.copy';
+const temporaryPattern = /^[0-9a-f]{16}\.idx(\.copy)?\.tmp$/;
 
 /** `segments/00000000000000ff.idx` */
 export function sidecarPath(base: LogAddress): string {
   return `${segmentFolder}/${base.toString(16).padStart(nameDigits, '0')}.idx`;
+}
+
+/** The second copy of a sidecar whose segment is given up. */
+export function sidecarCopyPath(base: LogAddress): string {
+  return `${sidecarPath(base)}${copySuffix}`;
+}
+
+/** The base address in the name of a second copy; undefined when the file is none. */
+export function sidecarCopyBaseOf(name: string): LogAddress | undefined {
+  return name.endsWith(copySuffix) ? sidecarBaseOf(name.slice(0, -copySuffix.length)) : undefined;
 }
 
 /** Where a sidecar is written before it gets its name. */
@@ -125,6 +136,11 @@ export function sidecarBaseOf(name: string): LogAddress | undefined {
   if (!namePattern.test(name)) return undefined;
   const base = Number.parseInt(name.slice(0, nameDigits), 16);
   return Number.isSafeInteger(base) ? base : undefined;
+}
+
+/** Where a copy is written, in either direction: a sidecar may be built again meanwhile. */
+export function sidecarCopyTemporaryPath(base: LogAddress): string {
+  return `${sidecarCopyPath(base)}.tmp`;
 }
 
 /** True for the name of a sidecar whose writing was cut short. */
