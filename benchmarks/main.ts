@@ -6,6 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { batchedPushes } from './cases/batched-pushes.ts';
 import type { BenchCase } from './cases/case.ts';
 import { coldReplay } from './cases/cold-replay.ts';
+import { edgeQueue } from './cases/edge-queue.ts';
 import { expiringBacklog } from './cases/expiring-backlog.ts';
 import { manyPartitions } from './cases/many-partitions.ts';
 import { rememberedIds } from './cases/remembered-ids.ts';
@@ -26,6 +27,7 @@ const cases: readonly BenchCase[] = [
   rememberedIds,
   coldReplay,
   expiringBacklog,
+  edgeQueue,
 ];
 
 async function main(options: BenchOptions): Promise<void> {
