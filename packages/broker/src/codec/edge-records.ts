@@ -44,7 +44,16 @@ interface DedupId {
   readonly id: Uint8Array;
 }
 
-/** Layout: header | u32 table | u32 count | u64 stampUs | rows | values | ids, with flag 1. */
+/**
+ * The messages of a partition beside each other: a page of one partition then reads a few pieces of each record, not all
+ * of it.
+ */
+function byPartition(count: number, sources: Int32Array): Uint32Array {
+  const order = Uint32Array.from({ length: count }, (_, i) => i);
+  return order.sort((a, b) => sources[a] - sources[b] || a - b);
+}
+
+/** Layout: header | u32 table | u32 count | u64 stampUs | rows by partition | values | ids, with flag 1. */
 export function writeEdgeRows(
   space: RecordSpace,
   table: number,
@@ -55,7 +64,8 @@ export function writeEdgeRows(
   hasher: Hasher,
 ): void {
   const { bytes, values, seqs, count } = items;
-  const ids = dedupIds(items);
+  const order = byPartition(count, sources);
+  const ids = dedupIds(items, order);
   let length = rowsFixedBytes + count * rowBytes + (ids.length > 0 ? 4 : 0);
   for (let i = 0; i < count; i++) length += values[i * 2 + 1] - values[i * 2];
   for (const { id } of ids) length += 6 + id.length;
@@ -68,7 +78,7 @@ export function writeEdgeRows(
   writeU64(view, start + 16, stampUs);
   let row = start + rowsFixedBytes;
   let p = row + count * rowBytes;
-  for (let i = 0; i < count; i++) {
+  for (const i of order) {
     const from = values[i * 2];
     const end = values[i * 2 + 1];
     view.setUint32(row, sources[i], true);
@@ -86,9 +96,11 @@ export function writeEdgeRows(
   space.position = p;
 }
 
-function dedupIds({ dedupIds: ids }: EdgeItems): DedupId[] {
+function dedupIds({ dedupIds: ids }: EdgeItems, order: Uint32Array): DedupId[] {
   const found: DedupId[] = [];
-  ids?.forEach((id, row) => {
+  if (ids === null) return found;
+  order.forEach((item, row) => {
+    const id = ids[item] ?? null;
     if (id !== null) found.push({ row, id: encoder.encode(id) });
   });
   return found;

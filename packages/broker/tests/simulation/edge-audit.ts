@@ -65,6 +65,7 @@ export class EdgeAudit {
     const { changes, ensure } = this.#host;
     changes.sequence = sequence;
     ensure(answers.length === sent.length, 'an enqueue answers each message');
+    const fresh: (PolledMessage & { readonly partition: number })[] = [];
     sent.forEach(({ keyHash, seq, value, dedupId }, i) => {
       const { id, partition, isDuplicate } = answers[i];
       const known = dedupId === null ? undefined : this.#known.get(dedupId);
@@ -76,19 +77,24 @@ export class EdgeAudit {
       }
       ensure(partition === edgePartitionOf(keyHash, partitions), 'a message goes where its key belongs');
       ensure(id > this.#lastId, `ids rise: ${id} comes after ${this.#lastId}`);
-      const [lastId, appended] = [this.#lastId, this.#appended];
+      const lastId = this.#lastId;
       this.#lastId = id;
-      this.#appended++;
       changes.did(() => {
         this.#lastId = lastId;
-        this.#appended = appended;
       });
-      const message = { id, partition, seq, value, appended: this.#appended };
-      this.#ever.set(id, message);
-      changes.set(this.messages, id, message);
+      fresh.push({ id, partition, seq, value });
       if (dedupId !== null) changes.set(this.#known, dedupId, answers[i]);
       this.counts.enqueued++;
     });
+    // They are taken in by partition.
+    for (const message of fresh.sort((a, b) => a.partition - b.partition)) {
+      const appended = ++this.#appended;
+      changes.did(() => {
+        this.#appended = appended - 1;
+      });
+      this.#ever.set(message.id, message);
+      changes.set(this.messages, message.id, { ...message, appended });
+    }
   }
 
   /** A page may be older than the present: what it shows was stored some time, and is in order. */

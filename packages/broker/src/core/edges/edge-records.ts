@@ -69,7 +69,7 @@ export interface EdgeRecordHandlers {
   databaseDeleted(record: EdgeDatabaseDeletedRecord): void;
   table(record: EdgeTableRecord): void;
   tableDeleted(record: EdgeTableDeletedRecord): void;
-  /** Begins a batch of rows of one queue. */
+  /** Begins a batch of rows of one queue, which come by partition. */
   rowsBegin(tableNumber: number, stampUs: number): void;
   /** One row; `words` and `numbers` as in EdgeRows, reused by the next call. The address is counted from `recordBase`. */
   row(source: number, words: Uint32Array, numbers: Float64Array): void;

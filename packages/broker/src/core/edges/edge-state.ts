@@ -65,6 +65,8 @@ export class EdgeState implements EdgeRecordHandlers {
   readonly #seen: (stampUs: number) => void;
   #table: EdgeTable | undefined;
   #stampUs = 0;
+  /** The greatest target before the batch of rows that is being read. */
+  readonly #targetBefore = new Uint32Array(4);
 
   constructor(mix: (value: number) => void, seen: (stampUs: number) => void) {
     this.#mix = mix;
@@ -126,14 +128,18 @@ export class EdgeState implements EdgeRecordHandlers {
   rowsBegin(tableNumber: number, stampUs: number): void {
     this.#table = this.#known(tableNumber);
     this.#stampUs = stampUs;
+    this.#targetBefore.set(this.lastTarget);
     this.#seen(stampUs);
   }
 
   row(source: number, words: Uint32Array, numbers: Float64Array): void {
     const table = this.#table;
     assert(table !== undefined, 'rows are added to a known table');
-    assert(isGreater(words, edgeRow.targetAt, this.lastTarget), 'targets rise');
-    for (let i = 0; i < 4; i++) this.lastTarget[i] = words[edgeRow.targetAt + i];
+    assert(isGreater(words, edgeRow.targetAt, this.#targetBefore), 'targets rise');
+    // Within a batch they rise per partition.
+    if (isGreater(words, edgeRow.targetAt, this.lastTarget)) {
+      for (let i = 0; i < 4; i++) this.lastTarget[i] = words[edgeRow.targetAt + i];
+    }
     numbers[edgeRow.addressAt] += this.recordBase;
     numbers[edgeRow.appendedAt] = ++table.appended;
     rowsOf(table, source).add(words, numbers);
