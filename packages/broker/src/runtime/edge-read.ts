@@ -6,7 +6,7 @@ import type { Refusal } from '../core/mod.ts';
 import type { EdgeHost } from './edge-host.ts';
 import type { Reply } from './engine.ts';
 import { isRefusal, type Operation } from './operations.ts';
-import { FetchedFacts, type PlacedValue, StoreDamage } from './store-access.ts';
+import { FetchedFacts, type PlacedValue, StoreDamage, valueRuns } from './store-access.ts';
 
 /** Row `i` has values[ends[i − 1], ends[i]). */
 export interface RowValues {
@@ -68,8 +68,7 @@ export class EdgeReadOperation<Outcome extends object> implements Operation {
 
   #copyRecent(places: readonly PlacedValue[], target: Uint8Array): boolean {
     const { log } = this.host.store();
-    for (const { address, length, at } of places) {
-      if (length === 0) continue;
+    for (const { address, length, at } of valueRuns(places)) {
       const found = log.recent(address, length);
       if (found === undefined) return false;
       target.set(new Uint8Array(found.bytes.buffer, found.bytes.byteOffset + found.at, length), at);

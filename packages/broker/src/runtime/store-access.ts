@@ -108,6 +108,24 @@ export interface PlacedValue {
   readonly at: number;
 }
 
+/** Bytes of one run of values. */
+const runBytesMax = 256 * 1024;
+
+/** Values that lie one behind the other, in the log as in what they are copied to, are copied as one. */
+export function* valueRuns(values: Iterable<PlacedValue>): Generator<Omit<PlacedValue, 'checksum'>> {
+  let run = { address: 0, length: 0, at: 0 };
+  for (const { address, length, at } of values) {
+    if (length === 0) continue;
+    const isNext = address === run.address + run.length && at === run.at + run.length;
+    if (isNext && run.length + length <= runBytesMax) run.length += length;
+    else {
+      if (run.length > 0) yield run;
+      run = { address, length, at };
+    }
+  }
+  if (run.length > 0) yield run;
+}
+
 /** A stored block is not what was written. What lies there cannot be served; everything else can. */
 export class StoreDamage extends Error {
   override readonly name = 'StoreDamage';
@@ -423,13 +441,15 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
 
   async #readValues(values: readonly PlacedValue[], target: Uint8Array): Promise<void> {
     // In the order of the log, so that a read brings its neighbours along.
-    for (const value of [...values].sort((a, b) => a.address - b.address)) {
-      const { address, length, checksum, at } = value;
-      if (length === 0) continue;
-      await this.#load(address, length);
+    const ordered = [...values].sort((a, b) => a.address - b.address);
+    for (const { address, length, at } of valueRuns(ordered)) {
+      if (this.#log.resident(address, length) === undefined) await this.#load(address, length);
       const found = this.#log.resident(address, length);
       if (found === undefined) throw new StoreDamage(`the log lost ${length} bytes at ${address}`);
       target.set(new Uint8Array(found.bytes.buffer, found.bytes.byteOffset + found.at, length), at);
+    }
+    for (const { address, length, checksum, at } of ordered) {
+      if (length === 0) continue;
       this.#hasher.checksum(target, at, at + length);
       if (this.#hasher.low !== checksum) throw new StoreDamage(`the value at log address ${address} is damaged`);
     }
