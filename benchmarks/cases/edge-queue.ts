@@ -12,7 +12,7 @@ import {
   expectStatus,
   openConnections,
   type RawAnswer,
-  type RawConnection,
+  RawConnection,
   requestHead,
 } from '../support/raw-connection.ts';
 import type { CaseFigures } from '../support/report.ts';
@@ -42,12 +42,12 @@ export const edgeQueue: BenchCase = {
     const commitMs = await timedCommit(first, committedAtOnce - 1, committedAtOnce);
 
     const emptyBefore = new Latency();
-    const before = await broker.phase('poll nothing, before', () => pollNothing(first, emptyBefore));
-    await enqueueAll([first], 'one', messages, options);
+    const before = await broker.phase('poll nothing, before', () => pollNothing(broker.port, emptyBefore));
     const workers = await openConnections(broker.port, committers);
+    await enqueueAll(workers.slice(0, 1), 'one', messages, options);
     const committed = await broker.phase('commit one by one', () => commitEach(workers, messages));
     const emptyAfter = new Latency();
-    const after = await broker.phase('poll nothing, after', () => pollNothing(first, emptyAfter));
+    const after = await broker.phase('poll nothing, after', () => pollNothing(broker.port, emptyAfter));
 
     for (const connection of [...connections, ...workers]) connection.close();
     await broker.end();
@@ -172,10 +172,12 @@ async function commitEach(
   return { messages, requests: messages };
 }
 
+/** On a connection of its own: one that was idle for long is closed by the broker. */
 async function pollNothing(
-  connection: RawConnection,
+  port: number,
   latency: Latency,
 ): Promise<{ messages: number; requests: number; latency: Latency }> {
+  const connection = await RawConnection.open(port);
   const request = bodilessRequest('GET', `${queuePath('one')}/partitions/0/poll`);
   for (let i = 0; i < emptyPolls; i++) {
     const sentAtUs = clockUs();
@@ -184,5 +186,6 @@ async function pollNothing(
     latency.record(clockUs() - sentAtUs);
     if (!bodyText(answer).startsWith('{"messages":[]')) throw new Error('an empty partition shows messages');
   }
+  connection.close();
   return { messages: emptyPolls, requests: emptyPolls, latency };
 }

@@ -16,7 +16,7 @@ export {
   needsLoad,
 } from './decision.ts';
 export { type DueChange, decideDueChange, type RecordName } from './due.ts';
-export { type EdgeContext, refusal } from './edges/edge-context.ts';
+export type { EdgeContext } from './edges/edge-context.ts';
 export {
   decideChangeDatabase,
   decideChangeTable,

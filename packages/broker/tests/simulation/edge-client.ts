@@ -5,17 +5,20 @@ import { SimulatedRandom } from './simulated-random.ts';
 import { Client, type ClientHost } from './workload.ts';
 
 const seqMax = 40;
+const clients = 3;
 
 export class EdgeClient extends Client {
   #counter = 0;
 
-  constructor(host: ClientHost) {
+  constructor(host: ClientHost, number: number) {
     // Its own chance: what the others draw does not depend on it.
-    super({ ...host, random: new SimulatedRandom(host.options.seed, 15) });
+    super({ ...host, random: new SimulatedRandom(host.options.seed, 15 + number) });
   }
 
-  static isNeeded({ options }: ClientHost): boolean {
-    return options.features.edges;
+  /** Several: one enqueues between the poll and the commit of another. */
+  static startAll(host: ClientHost): void {
+    if (!host.options.features.edges) return;
+    for (let number = 0; number < clients; number++) new EdgeClient(host, number).start();
   }
 
   protected act(): void {

@@ -163,7 +163,7 @@ class World {
       startClients(host);
       if (GroupOperator.isNeeded(host)) new GroupOperator(host).start();
       if (DueOperator.isNeeded(host)) new DueOperator(host).start();
-      if (EdgeClient.isNeeded(host)) new EdgeClient(host).start();
+      EdgeClient.startAll(host);
       this.#faults.start();
       this.#compareAgainAndAgain();
       await this.#pass(() => this.#auditor.counts.pushed >= recordsMax, durationMs, null);

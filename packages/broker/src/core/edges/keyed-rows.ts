@@ -2,7 +2,7 @@
  * The rows of an edge table with a schema of its own, sorted by the bytes of their keys.
  *
  * Sorted runs of up to 256 rows. The keys of a run lie one behind the other in one array, in order, so that a row costs
- * its key and 24 bytes, and nothing the garbage collector walks. Putting a row moves those behind it in its run.
+ * its key and 20 bytes, and nothing the garbage collector walks. Putting a row moves those behind it in its run.
  */
 import { grownFloat64, grownUint32 } from '../columns.ts';
 import { compareBytes } from './edge-keys.ts';
