@@ -158,26 +158,26 @@ function writeDepth(writer: ByteWriter, found: QueueDepth, writeSeqs: SeqWriter)
     writer.raw(partitionIs);
     writer.integer(each.partition);
     writer.raw(asciiBytes(`,"depth":${each.depth},"lagMs":${each.lagMs},"firstSeq":`));
-    writeSeqs(writer, each.firstSeq);
+    writeSeqs(writer, ...each.firstSeq);
     writer.raw(asciiBytes(',"lastSeq":'));
-    writeSeqs(writer, each.lastSeq);
+    writeSeqs(writer, ...each.lastSeq);
     writer.byte(closeBrace);
   });
   writer.byte(closeBracket);
   writer.byte(closeBrace);
 }
 
-type SeqWriter = (writer: ByteWriter, seq: Seq) => void;
+type SeqWriter = (writer: ByteWriter, high: number, low: number) => void;
 
-function writeBareSeq(writer: ByteWriter, [high, low]: Seq): void {
+function writeBareSeq(writer: ByteWriter, high: number, low: number): void {
   // Below 2^53 and not negative: no bigint.
   if (high >= 0x8000_0000 && high < 0x8020_0000) writer.integer((high - 0x8000_0000) * 0x1_0000_0000 + low);
   else writer.raw(asciiBytes(seqText(high, low)));
 }
 
-function writeQuotedSeq(writer: ByteWriter, seq: Seq): void {
+function writeQuotedSeq(writer: ByteWriter, high: number, low: number): void {
   writer.byte(quote);
-  writeBareSeq(writer, seq);
+  writeBareSeq(writer, high, low);
   writer.byte(quote);
 }
 
@@ -352,7 +352,7 @@ function writePage(writer: ByteWriter, outcome: PolledPage, form: PageForm): voi
     writer.raw(idIs);
     writeUlid(writer, words, w + edgeRow.targetAt);
     writer.raw(seqIs);
-    form.writeSeqs(writer, [words[w], words[w + 1]]);
+    form.writeSeqs(writer, words[w], words[w + 1]);
     writer.raw(valueIs);
     const length = words[w + edgeRow.lengthAt];
     if (length === 0) writer.raw(nullText);
@@ -361,8 +361,8 @@ function writePage(writer: ByteWriter, outcome: PolledPage, form: PageForm): voi
   }
   writer.raw(offsetIs);
   const last = (count - 1) * edgeRow.words;
-  if (count > 0) form.writeSeqs(writer, [words[last], words[last + 1]]);
-  else if (form.offset !== null) form.writeSeqs(writer, form.offset);
+  if (count > 0) form.writeSeqs(writer, words[last], words[last + 1]);
+  else if (form.offset !== null) form.writeSeqs(writer, ...form.offset);
   else writer.raw(nullText);
   if (form.lastId !== null) {
     writer.raw(lastIdIs);

@@ -108,22 +108,25 @@ export interface PlacedValue {
   readonly at: number;
 }
 
+type ValueRun = Omit<PlacedValue, 'checksum'>;
+
 /** Bytes of one run of values. */
 const runBytesMax = 256 * 1024;
 
 /** Values that lie one behind the other, in the log as in what they are copied to, are copied as one. */
-export function* valueRuns(values: Iterable<PlacedValue>): Generator<Omit<PlacedValue, 'checksum'>> {
+export function valueRuns(values: readonly PlacedValue[]): ValueRun[] {
+  const runs: ValueRun[] = [];
   let run = { address: 0, length: 0, at: 0 };
   for (const { address, length, at } of values) {
     if (length === 0) continue;
     const isNext = address === run.address + run.length && at === run.at + run.length;
     if (isNext && run.length + length <= runBytesMax) run.length += length;
     else {
-      if (run.length > 0) yield run;
       run = { address, length, at };
+      runs.push(run);
     }
   }
-  if (run.length > 0) yield run;
+  return runs;
 }
 
 /** A stored block is not what was written. What lies there cannot be served; everything else can. */
