@@ -1,5 +1,5 @@
 /**
- * Case i: what queue/v1 costs. Messages are enqueued 1,000 at a time, all polled by pages of 1,000, and 100,000 rows go
+ * Case k: what queue/v1 costs. Messages are enqueued 1,000 at a time, all polled by pages of 1,000, and 100,000 rows go
  * with one commit. Then a partition is emptied message by message, by as many commits as there were messages, and an
  * empty page of it is timed, against one from before: deleted ranges must not be walked again.
  */
@@ -26,7 +26,7 @@ const emptyPolls = 3000;
 const committers = 32;
 
 export const edgeQueue: BenchCase = {
-  id: 'i',
+  id: 'k',
   async run(options: BenchOptions): Promise<CaseFigures> {
     const messages = options.messages ?? 1_000_000;
     const broker = await BenchBroker.start(options);
@@ -52,7 +52,7 @@ export const edgeQueue: BenchCase = {
     for (const connection of [...connections, ...workers]) connection.close();
     await broker.end();
     return {
-      name: 'i',
+      name: 'k',
       question: 'queue/v1: enqueue, poll, commit',
       shape: { messages, perRequest, partitions, payloadBytes: options.payloadBytes, connections: connections.length },
       phases: [enqueued, polled, before, committed, after],

@@ -118,6 +118,13 @@ export class Exchange implements Supervised {
     this.#answer(status, ['Content-Type', jsonType, 'Content-Length', String(body.length)], body);
   }
 
+  /** The same for a body that was made in pieces. `whenSent`: they are not needed any more; never when the client is gone. */
+  answerJsonPieces(status: number, pieces: readonly Uint8Array[], whenSent?: () => void): void {
+    const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    if (whenSent !== undefined && !this.answered) this.response.once('finish', whenSent);
+    this.#answer(status, ['Content-Type', jsonType, 'Content-Length', String(length)], pieces, length);
+  }
+
   answerValue(status: number, value: object): void {
     this.answerJson(status, Buffer.from(JSON.stringify(value)));
   }
@@ -172,7 +179,12 @@ export class Exchange implements Supervised {
     answers.set(status, (answers.get(status) ?? 0) + 1);
   }
 
-  #answer(status: number, headers: string[], body: Uint8Array | null): void {
+  #answer(
+    status: number,
+    headers: string[],
+    body: Uint8Array | readonly Uint8Array[] | null,
+    length = body?.length ?? 0,
+  ): void {
     if (this.answered) return;
     this.answered = true;
     const { services, response } = this;
@@ -185,18 +197,22 @@ export class Exchange implements Supervised {
     if (isComing && this.#unwantedBytes > unwantedBytesMax) this.hangsUp = true;
     if (services.closing || this.hangsUp) response.shouldKeepAlive = false;
     response.writeHead(status, headers);
+    const pieces = body === null || body instanceof Uint8Array ? [] : body;
+    if (pieces.length > 0) response.cork();
+    for (const piece of pieces) response.write(piece);
+    const last = body instanceof Uint8Array ? body : null;
     if (this.hangsUp && isComing) {
-      if (body === null) response.flushHeaders();
-      else response.write(body);
+      if (last === null) response.flushHeaders();
+      else response.write(last);
+      if (pieces.length > 0) response.uncork();
       this.#linger();
-    } else if (body === null) response.end();
-    else response.end(body);
+    } else response.end(last);
     if (body === null) return;
     // The usual answer is in the kernel's hands by now. What is not, either waits for the client to read or for its
     // turn on the connection.
     const { socket } = response;
     if (socket !== null && socket.writableLength === 0) return;
-    supervisor.unsent(this, body.length);
+    supervisor.unsent(this, length);
     const taken = () => supervisor.done(this);
     response.once('finish', taken);
     response.once('close', taken);

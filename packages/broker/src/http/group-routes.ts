@@ -73,7 +73,7 @@ function rowsReply<Row, End>(
     },
     send(failure: Refusal | null) {
       if (failure !== null) exchange.refuse(failure);
-      else exchange.answerJson(200, Buffer.concat(pieces));
+      else exchange.answerJsonPieces(200, pieces);
     },
   };
 }

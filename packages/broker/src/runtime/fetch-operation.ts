@@ -271,8 +271,8 @@ export class FetchOperation implements Operation, FetchWaiter {
         reply.closeEntry(i, target);
       }
     } finally {
-      waves.release();
-      more.release();
+      waves.close();
+      more.close();
     }
   }
 

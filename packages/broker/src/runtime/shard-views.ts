@@ -22,6 +22,7 @@ import type {
   TracePage,
   Views,
 } from './browse-views.ts';
+import { type DeadLetterFilter, findDeadLetters, readDeadLetters } from './dead-letter-reader.ts';
 import type { Reply } from './engine.ts';
 import type { RowsReply } from './group-engine.ts';
 import { type Candidates, findCandidates, RecordSearch } from './message-search.ts';
@@ -44,7 +45,9 @@ import type { Store } from './store.ts';
 import type { StoreAccess } from './store-access.ts';
 import { utf8 } from './text.ts';
 import { pageOfNames, pageOfTraces } from './trace-views.ts';
+import type { TurnHost } from './turn-budget.ts';
 import type {
+  DeadLetterPage,
   OverviewView,
   PartitionPage,
   QueueDepth,
@@ -54,7 +57,7 @@ import type {
   QueueSizes,
   QueueSummary,
 } from './views.ts';
-import { type Walk, WalkBudget, WalkOperation, walkStepRows } from './walk.ts';
+import { type Walk, WalkOperation, walkStepRows } from './walk.ts';
 
 /** What views need from the shard. After a reload the answers are other objects. */
 export interface ViewHost {
@@ -62,8 +65,7 @@ export interface ViewHost {
   store(): Store;
   access(): StoreAccess;
   context(): DecisionContext;
-  /** Number of the turn that is running. */
-  turn(): number;
+  readonly turns: TurnHost;
   counted(): Counted;
   readonly samples: MinuteSamples;
   readonly scheduler: Scheduler;
@@ -75,7 +77,6 @@ export interface ViewHost {
 
 export class ShardViews implements Views {
   readonly #host: ViewHost;
-  readonly #budget = new WalkBudget();
 
   constructor(host: ViewHost) {
     this.#host = host;
@@ -87,8 +88,7 @@ export class ShardViews implements Views {
   }
 
   #walk<Outcome extends object | null>(begin: (sight: Sight) => Walk<Outcome>, reply: Reply<Outcome>): void {
-    const { turn } = this.#host;
-    this.#host.submit(new WalkOperation(this.#budget, turn, () => begin(this.#sight()), reply));
+    this.#host.submit(new WalkOperation(this.#host.turns, () => begin(this.#sight()), reply));
   }
 
   #walkQueue<Outcome extends object>(
@@ -220,7 +220,10 @@ export class ShardViews implements Views {
     let bytes = 0;
     const wanted = filter.offset + filter.limit + 1;
     while (matched < wanted && !search.isOver && !search.isExhausted && bytes < limits.messagesPageBytes) {
-      const records = await search.next(Math.min(wanted - matched, searchStepRecords));
+      const records = await search.next(
+        Math.min(wanted - matched, searchStepRecords),
+        limits.messagesPageBytes - bytes,
+      );
       const viewed = await this.#walked((sight) => viewMessages(sight, records));
       for (const row of viewed.rows) {
         if (filter.status !== null && row.status !== filter.status) continue;
@@ -280,6 +283,16 @@ export class ShardViews implements Views {
     const name = utf8(partition);
     const number = state.queues.get(queue)?.number;
     return number === undefined ? -1 : state.partitions.find(number, this.#hash(name).low, name, 0, name.length);
+  }
+
+  /** Newest failure first. */
+  deadLetters(filter: DeadLetterFilter, reply: Reply<DeadLetterPage>): void {
+    const access = this.#host.access();
+    this.#answer('dead letters', reply, async () => {
+      const { rows, total } = await this.#walked(({ state }) => findDeadLetters(state, filter));
+      const { state } = this.#host.context();
+      return { rows: await readDeadLetters(state, access, this.#host.cipher, this.#pace(), rows), total };
+    });
   }
 
   recordTrace(trace: TraceCommand, reply: Reply<TraceOutcome>): void {

@@ -16,7 +16,6 @@ import {
   type AckOutcome,
   type BrokerIdentity,
   type BrokerState,
-  type DeadLetterRecord,
   type DecisionContext,
   decideAck,
   decideConfigure,
@@ -34,7 +33,6 @@ import {
 } from '../core/mod.ts';
 import type { Clock, PayloadCipher, Scheduler } from '../ports/mod.ts';
 import { DeadLetterChanges } from './dead-letter-changes.ts';
-import { findDeadLetters, readDeadLetters } from './dead-letter-reader.ts';
 import { DraftJournal } from './draft-journal.ts';
 import { DueOperations } from './due-operations.ts';
 import type { EdgeHost } from './edge-host.ts';
@@ -57,6 +55,7 @@ import { SnapshotKeeper } from './snapshot-keeper.ts';
 import type { Store } from './store.ts';
 import { FetchedFacts, type Need, StoreAccess, StoreDamage } from './store-access.ts';
 import { utf8Length } from './text.ts';
+import { TurnBudget } from './turn-budget.ts';
 import type { ConfiguredQueue, DeadLetterPage, PartitionPage, QueueDetail } from './views.ts';
 import { Waiters } from './waiters.ts';
 
@@ -127,6 +126,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
   #journal!: DraftJournal;
   #schedule!: Schedule;
   waiters!: Waiters;
+  readonly turnBudget = new TurnBudget();
   readonly reads: OffsetReads;
   #context!: MutableContext;
   #phase: Phase = 'serving';
@@ -181,7 +181,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
       store: () => this.#store,
       access: () => this.#access,
       context: () => this.#context,
-      turn: () => this.#counters.turns,
+      turns: this,
       counted: () => this.#counters,
       samples: this.#samples,
       scheduler: host.scheduler,
@@ -387,29 +387,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
     filter: { queue: string | null; group: string | null; limit: number; offset: number },
     reply: Reply<DeadLetterPage>,
   ): void {
-    const access = this.#access;
-    const { state } = this.#store;
-    let page: { rows: DeadLetterRecord[]; total: number } = { rows: [], total: 0 };
-    this.submit(
-      new SimpleOperation(() => findDeadLetters(state, filter), {
-        encode: (found) => {
-          page = found;
-        },
-        send: (failure) => {
-          if (failure !== null) {
-            reply.send(failure);
-            return;
-          }
-          readDeadLetters(state, access, this.#host.cipher, page.rows).then(
-            (rows) => {
-              reply.encode({ rows, total: page.total });
-              reply.send(null);
-            },
-            (error: unknown) => reply.send(this.readFailed('dead letters', asError(error), access)),
-          );
-        },
-      }),
-    );
+    this.views.deadLetters(filter, reply);
   }
 
   /**
