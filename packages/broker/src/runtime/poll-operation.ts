@@ -103,8 +103,9 @@ export class PollOperation extends EdgeReadOperation<PollOutcome> {
     this.wake();
   }
 
-  /** The client has gone. */
+  /** The client has gone: it waits no longer, and if it is about to be decided it will not wait again. */
   cancel(): void {
+    this.#deadlineUs = 0;
     this.#unpark();
   }
 
