@@ -1,8 +1,8 @@
 /** What the routes of queue/v1 and of edge tables share: their error body, their parameters and small bodies. */
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import { type ErrorCode, errorTable, limits } from '@lanemq/protocol';
-import { checkJson, readSeq } from '../codec/mod.ts';
-import { type JsonNode, readJsonNode, type Seq } from '../core/mod.ts';
+import { type ByteWriter, checkJson, readSeq } from '../codec/mod.ts';
+import { type JsonNode, type Refusal, readJsonNode, type Seq } from '../core/mod.ts';
 import type { Reply } from '../runtime/mod.ts';
 import type { Admission } from './admission.ts';
 import { BodyExchange } from './body-exchange.ts';
@@ -45,6 +45,37 @@ export function jsonReply<Outcome>(exchange: Exchange, toJson: (outcome: Outcome
     status: 200,
     body: Buffer.from(JSON.stringify(toJson(outcome))),
   }));
+}
+
+/** A reply whose answer may be large: it counts as held for the client from its making until it leaves. */
+export class HeldReply<Outcome> implements Reply<Outcome> {
+  readonly #exchange: Exchange;
+  readonly #write: (writer: ByteWriter, outcome: Outcome) => void;
+  #answer: Uint8Array | null = null;
+
+  constructor(exchange: Exchange, write: (writer: ByteWriter, outcome: Outcome) => void) {
+    this.#exchange = exchange;
+    this.#write = write;
+  }
+
+  encode(outcome: Outcome): void {
+    const { services, answered, list } = this.#exchange;
+    if (answered) return;
+    // One that waited was nobody's business until now.
+    if (list === null) services.supervisor.handedOver(this.#exchange);
+    services.writer.reset();
+    this.#write(services.writer, outcome);
+    this.#answer = services.takeAnswer();
+    services.supervisor.heldBytes += this.#answer.length;
+  }
+
+  send(failure: Refusal | null): void {
+    const answer = this.#answer;
+    this.#answer = null;
+    if (answer !== null) this.#exchange.services.supervisor.heldBytes -= answer.length;
+    if (failure !== null) this.#exchange.refuse(failure);
+    else if (answer !== null) this.#exchange.answerJson(200, answer);
+  }
 }
 
 export function isJsonType(request: IncomingMessage): boolean {

@@ -10,7 +10,6 @@ import {
   edgeLimits,
   type InsertOutcome,
   type JsonNode,
-  type Refusal,
   readJsonNode,
   type ScanCommand,
 } from '../core/mod.ts';
@@ -20,6 +19,7 @@ import {
   EdgeBodyExchange,
   type EdgeExchange,
   EdgeWriteExchange,
+  HeldReply,
   jsonReply,
   limitOf,
   readingQuery,
@@ -283,7 +283,7 @@ export function scanEdges(exchange: EdgeExchange, names: Names, query: string): 
       return;
     }
     supervisor.handedOver(exchange);
-    engine.edgeTables.scan(command, new ScanReply(exchange));
+    engine.edgeTables.scan(command, new HeldReply<ScannedPage>(exchange, writeEdges));
   });
 }
 
@@ -294,32 +294,6 @@ const offsetIs = asciiBytes(',"total":-1,"offset":');
 const hasNextIs = asciiBytes(',"hasNext":');
 const comma = 44;
 const openBrace = 123;
-
-class ScanReply implements Reply<ScannedPage> {
-  readonly #exchange: EdgeExchange;
-  #answer: Uint8Array | null = null;
-
-  constructor(exchange: EdgeExchange) {
-    this.#exchange = exchange;
-  }
-
-  encode(page: ScannedPage): void {
-    if (this.#exchange.answered) return;
-    const { services } = this.#exchange;
-    services.writer.reset();
-    writeEdges(services.writer, page);
-    this.#answer = services.takeAnswer();
-    services.supervisor.heldBytes += this.#answer.length;
-  }
-
-  send(failure: Refusal | null): void {
-    const answer = this.#answer;
-    this.#answer = null;
-    if (answer !== null) this.#exchange.services.supervisor.heldBytes -= answer.length;
-    if (failure !== null) this.#exchange.refuse(failure);
-    else if (answer !== null) this.#exchange.answerJson(200, answer);
-  }
-}
 
 function writeEdges(writer: ByteWriter, { page, filter, values, ends }: ScannedPage): void {
   const { rows, hasNext } = page;

@@ -15,6 +15,7 @@ import {
   EdgeBodyExchange,
   type EdgeExchange,
   EdgeWriteExchange,
+  HeldReply,
   int32,
   jsonReply,
   limitOf,
@@ -132,20 +133,9 @@ export function listEdgeQueues(exchange: EdgeExchange, [database]: Names): void 
 export function getDepth(exchange: EdgeExchange, [database, queue]: Names, query: string): void {
   readingQuery(exchange, query, (parameters) => {
     const writeSeqs = seqWriter(parameters);
-    const { supervisor, writer } = exchange.services;
-    supervisor.handedOver(exchange);
-    let body: Uint8Array | null = null;
-    exchange.services.engine.edgeQueues.depth(database, queue, {
-      encode: (found) => {
-        writer.reset();
-        writeDepth(writer, found, writeSeqs);
-        body = exchange.services.takeAnswer();
-      },
-      send: (failure) => {
-        if (failure !== null) exchange.refuse(failure);
-        else if (body !== null) exchange.answerJson(200, body);
-      },
-    });
+    const reply = new HeldReply<QueueDepth>(exchange, (writer, found) => writeDepth(writer, found, writeSeqs));
+    exchange.services.supervisor.handedOver(exchange);
+    exchange.services.engine.edgeQueues.depth(database, queue, reply);
   });
 }
 
@@ -305,39 +295,10 @@ export function pollQueue(exchange: EdgeExchange, names: Names, query: string): 
     const cancel = engine.edgeQueues.poll(
       { database, queue, partition, limit, after, afterTarget, until },
       waitMs,
-      new PollReply(exchange, form),
+      new HeldReply<PolledPage>(exchange, (writer, page) => writePage(writer, page, form)),
     );
     if (waitMs > 0) exchange.response.once('close', cancel);
   });
-}
-
-class PollReply implements Reply<PolledPage> {
-  readonly #exchange: EdgeExchange;
-  readonly #form: PageForm;
-  #answer: Uint8Array | null = null;
-
-  constructor(exchange: EdgeExchange, form: PageForm) {
-    this.#exchange = exchange;
-    this.#form = form;
-  }
-
-  encode(outcome: PolledPage): void {
-    const { services } = this.#exchange;
-    if (this.#exchange.answered) return;
-    if (this.#exchange.list === null) services.supervisor.handedOver(this.#exchange);
-    services.writer.reset();
-    writePage(services.writer, outcome, this.#form);
-    this.#answer = services.takeAnswer();
-    services.supervisor.heldBytes += this.#answer.length;
-  }
-
-  send(failure: Refusal | null): void {
-    const answer = this.#answer;
-    this.#answer = null;
-    if (answer !== null) this.#exchange.services.supervisor.heldBytes -= answer.length;
-    if (failure !== null) this.#exchange.refuse(failure);
-    else if (answer !== null) this.#exchange.answerJson(200, answer);
-  }
 }
 
 function writePage(writer: ByteWriter, outcome: PolledPage, form: PageForm): void {

@@ -1,6 +1,4 @@
-/** A broker in virtual time with one queue and one table with a schema. */
-import assert from 'node:assert/strict';
-import { createHasher, seqText } from '../../src/codec/mod.ts';
+import { seqText } from '../../src/codec/mod.ts';
 import {
   type EdgeTableRecord,
   type EnqueueOutcome,
@@ -9,9 +7,7 @@ import {
   readJsonNode,
   type Seq,
 } from '../../src/core/mod.ts';
-import { hashState, StateReplay } from '../../src/data-folder.ts';
 import type { PolledPage, Reply, ScannedPage } from '../../src/runtime/mod.ts';
-import { verifyLog } from '../../src/storage/offline.ts';
 import { VirtualMachine } from './virtual-machine.ts';
 
 const textDecoder = new TextDecoder();
@@ -161,18 +157,5 @@ export class EdgeMachine extends VirtualMachine {
 
   segmentFiles(): string[] {
     return this.disk.paths().filter((path) => path.endsWith('.seg'));
-  }
-
-  /** Replays the folder from its oldest snapshot and compares with the state that the broker has. */
-  async check(): Promise<void> {
-    const hasher = await createHasher(0, 0);
-    const copy = this.disk.copy();
-    const replay = await StateReplay.over(copy, hasher);
-    const report = await verifyLog(copy, hasher, (header, bytes, view, from, to) => {
-      replay.visit(header, bytes, view, from, to);
-    });
-    assert.deepEqual(report.damage, []);
-    assert.equal(await hashState(replay.state), await hashState(this.shard.context.state));
-    assert.deepEqual(this.complaints, []);
   }
 }
