@@ -49,24 +49,23 @@ export interface DueChange {
   readonly changed: boolean;
 }
 
-/** One delivered message. `T` is what the producer pushed. */
-export interface Message<T = unknown> {
+/** Texts that travel with a message beside its payload, such as a trace context. */
+export type MessageHeaders = Readonly<Record<string, string>>;
+
+/** A message as a pop delivers it. */
+export interface WireMessage {
   readonly id: string;
   readonly transactionId: string;
   readonly traceId: string | null;
-  readonly data: T;
+  readonly data: unknown;
+  readonly headers?: MessageHeaders;
   readonly producerSub: string | null;
-  /** ISO time with microseconds; all messages of one push to one partition share it. */
   readonly createdAt: string;
-  /** Names the partition in acks; a decimal number as text. */
   readonly partitionId: string;
   readonly partition: string;
-  /** One lease covers all messages of one pop; empty with commit on delivery. */
   readonly leaseId: string;
   readonly consumerGroup: string | null;
-  /** 1 at the first delivery. */
   readonly deliveryAttempt: number;
-  /** Position in the partition, from 0, without gaps. */
   readonly offset: number;
 }
 
@@ -77,7 +76,7 @@ export type AckStatus = 'completed' | 'failed' | 'retry' | 'dlq';
 export interface AckItem {
   readonly transactionId: string;
   readonly partitionId: string;
-  readonly leaseId: string;
+  readonly leaseId?: string;
   readonly status: AckStatus;
   readonly error?: string;
 }
@@ -105,6 +104,8 @@ export interface ExtendResult {
   readonly renewed: number;
   /** The earliest new expiry as an ISO time; null when nothing was extended. */
   readonly newExpiresAt: string | null;
+  /** Why nothing was extended. */
+  readonly error?: string;
 }
 
 /** Answer to a configure: the queue as it is now. */
@@ -178,14 +179,10 @@ export interface FetchedRecord<T = unknown> {
   readonly ts: string;
 }
 
-/** What a fetch read of one partition. */
-export interface FetchedPartition<T = unknown> {
-  readonly queue: string;
-  readonly partition: string;
+/** An entry of a fetch, as it travels. */
+export interface WireFetch<T = unknown> {
   readonly records: readonly FetchedRecord<T>[];
-  /** The next offset to be given. */
   readonly highWatermark: number;
-  /** The oldest offset that is kept. */
   readonly logStartOffset: number;
   /** `OFFSET_OUT_OF_RANGE`, `UNKNOWN_TOPIC_OR_PARTITION` or `RECORD_DAMAGED`; absent when the entry was answered. */
   readonly error?: string;
@@ -271,4 +268,86 @@ export interface Redrive {
   readonly startedAt: string;
   readonly endedAt: string | null;
   readonly lastError: string | null;
+}
+
+/** What a group has before it on a queue. */
+export interface QueueDepth {
+  readonly queue: string;
+  readonly group: string | null;
+  /** Not settled, leased ones apart. */
+  readonly pending: number;
+  /** Under a lease. */
+  readonly processing: number;
+  /** What a pop could have now. */
+  readonly ready: number;
+  readonly partitionsPending: number;
+  readonly partitionsReady: number;
+  readonly conflation: boolean;
+  /** As `pending` and `ready`, one message per partition for a group that conflates. */
+  readonly effectivePending: number;
+  readonly effectiveReady: number;
+  readonly partitions: readonly {
+    readonly partition: string;
+    readonly pending: number;
+    readonly processing: number;
+    readonly ready: number;
+  }[];
+}
+
+/** A message as lists show it, with its state. */
+export interface MessageRow {
+  readonly id: string;
+  readonly transactionId: string;
+  readonly data: unknown;
+  /** ISO time with milliseconds. */
+  readonly createdAt: string;
+  readonly queue: string;
+  readonly partition: string;
+  /** A UUID. */
+  readonly partitionId: string;
+  readonly status: 'pending' | 'processing' | 'completed' | 'dead_letter';
+  readonly [field: string]: unknown;
+}
+
+/** A page of messages, newest first. */
+export interface MessageList {
+  readonly messages: readonly MessageRow[];
+  readonly total: number;
+  /** False: the search ended before everything was looked at. */
+  readonly totalIsExact: boolean;
+  readonly [field: string]: unknown;
+}
+
+/** What consumers noted down, newest first. */
+export interface TraceList {
+  readonly traces: readonly Readonly<Record<string, unknown>>[];
+  readonly total: number;
+  readonly [field: string]: unknown;
+}
+
+/** A group on a queue. */
+export interface GroupRow {
+  readonly name: string;
+  readonly queueName: string;
+  readonly members: number;
+  readonly partitionsWithLag: number;
+  /** Messages that are not settled, leased ones included. */
+  readonly totalLag: number;
+  /** Age in seconds of the oldest message that is not settled. */
+  readonly maxTimeLag: number;
+  readonly state: 'Stable' | 'Lagging' | 'Dead';
+  readonly [field: string]: unknown;
+}
+
+/** A partition in which a group lags. */
+export interface LaggingPartition {
+  readonly consumer_group: string;
+  readonly queue_name: string;
+  readonly partition_name: string;
+  /** A UUID. */
+  readonly partition_id: string;
+  readonly offset_lag: number;
+  readonly time_lag_seconds: number;
+  readonly oldest_unconsumed_at: string;
+  readonly [field: string]: unknown;
 }
