@@ -59,6 +59,7 @@ const suiteFolders: readonly string[] = [
   'packages/broker/tests/transcripts/',
   'packages/broker/tests/storage/log/',
   'tests/client/',
+  'tests/conformance/',
   'tests/crash/',
   'tests/e2e/',
   'tests/hostile/',

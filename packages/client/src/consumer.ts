@@ -101,7 +101,9 @@ export async function runConsumer<T>(job: ConsumerJob<T>): Promise<void> {
 
 class Consumer<T> {
   readonly #job: ConsumerJob<T>;
-  readonly #stop = new AbortController();
+  #isStopped = false;
+  /** Polls under way, each with its own controller: one signal for all loops would have as many listeners. */
+  readonly #polls = new Set<AbortController>();
   /** Loops that wait until the one at the broker finds something. */
   readonly #sleepers: (() => void)[] = [];
   #isPolling = false;
@@ -116,7 +118,8 @@ class Consumer<T> {
   }
 
   stop(): void {
-    this.#stop.abort();
+    this.#isStopped = true;
+    for (const poll of this.#polls) poll.abort();
     for (const wake of this.#sleepers.splice(0)) wake();
   }
 
@@ -130,7 +133,7 @@ class Consumer<T> {
   /** One of the loops. If it fails for good, the others stop too. */
   async #loop(): Promise<void> {
     try {
-      while (!this.#stop.signal.aborted && this.#left > 0) {
+      while (!this.#isStopped && this.#left > 0) {
         const messages = await this.#next();
         if (messages.length > 0) await this.#handle(messages);
       }
@@ -158,7 +161,7 @@ class Consumer<T> {
     }
     const messages = await this.#poll(false);
     if (messages.length > 0) this.#wake(2);
-    else if (this.#isPolling && !this.#stop.signal.aborted) {
+    else if (this.#isPolling && !this.#isStopped) {
       await new Promise<void>((resolve) => this.#sleepers.push(resolve));
     }
     return messages;
@@ -171,8 +174,10 @@ class Consumer<T> {
   /** Empty when there was nothing, when the broker was out of reach, or when the consumer was stopped meanwhile. */
   async #poll(wait: boolean): Promise<readonly WireMessage[]> {
     const { context, target, pop } = this.#job;
-    const { signal } = this.#stop;
-    if (this.#endsIdle()) return [];
+    if (this.#isStopped || this.#endsIdle()) return [];
+    const poll = new AbortController();
+    this.#polls.add(poll);
+    const { signal } = poll;
     const timeoutMillis = this.#pollTimeoutMillis();
     const startedAtMs = performance.now();
     try {
@@ -181,7 +186,7 @@ class Consumer<T> {
         this.#lastMessageAtMs = performance.now();
         this.#emptyPauseMillis = emptyPollPauseMillis;
       } else if (wait === pop.wait && performance.now() - startedAtMs < emptyPollPauseMillis) {
-        await this.#pauseAfterEmptyPoll(autopilot);
+        await this.#pauseAfterEmptyPoll(autopilot, signal);
       }
       return messages;
     } catch (error) {
@@ -190,16 +195,18 @@ class Consumer<T> {
       this.#trouble(error, []);
       await pause(unreachablePauseMillis, signal).catch(ignoreAborted);
       return [];
+    } finally {
+      this.#polls.delete(poll);
     }
   }
 
   /** A poll that answers at once must not become a busy loop: by labels the broker never waits. */
-  async #pauseAfterEmptyPoll(autopilot: AutopilotChoice | null): Promise<void> {
+  async #pauseAfterEmptyPoll(autopilot: AutopilotChoice | null, signal: AbortSignal): Promise<void> {
     const pauseMillis = autopilot?.waitMillis ?? this.#emptyPauseMillis;
     if (this.#job.pop.wait) {
       this.#emptyPauseMillis = Math.min(emptyPollPauseMillisMax, this.#emptyPauseMillis * 2);
     }
-    await pause(pauseMillis, this.#stop.signal).catch(ignoreAborted);
+    await pause(pauseMillis, signal).catch(ignoreAborted);
   }
 
   #pollTimeoutMillis(): number {
@@ -241,7 +248,8 @@ class Consumer<T> {
       lease.end();
       this.#handling -= 1;
       this.#lastMessageAtMs = performance.now();
-      if (this.#left <= 0) this.stop();
+      // Others are still at work that the limit counts: the last one ends the consumer.
+      if (this.#left <= 0 && this.#handling === 0) this.stop();
     }
   }
 
@@ -252,7 +260,7 @@ class Consumer<T> {
     lease: LeaseKeeper<T>,
   ): Promise<(message: WireMessage) => boolean> {
     if (taken.length === 0) return () => true;
-    if (this.#stop.signal.aborted) {
+    if (this.#isStopped) {
       settler.giveBack(taken);
       return () => true;
     }
@@ -310,7 +318,7 @@ class Consumer<T> {
         this.#left += 1;
         continue;
       }
-      if (this.#stop.signal.aborted) {
+      if (this.#isStopped) {
         settler.giveBack(taken.slice(i).filter((rest) => isOpen(rest) && !settler.isLost(rest.partitionId)));
         return isOpen;
       }

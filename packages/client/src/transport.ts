@@ -46,8 +46,9 @@ export class Transport {
   readonly #endpoints: Endpoints;
   readonly #jsonHeaders: Readonly<Record<string, string>>;
   readonly #log: Log;
-  /** Fires when the client was closed: nothing is sent any more. */
-  readonly #closed = new AbortController();
+  /** Requests and pauses under way, each with its own controller: a shared signal would have as many listeners. */
+  readonly #active = new Set<AbortController>();
+  #isClosed = false;
 
   constructor(settings: ClientSettings, log: Log) {
     this.#settings = settings;
@@ -63,7 +64,8 @@ export class Transport {
 
   /** Ends what is under way; everything later is refused with the code `closed`. */
   close(): void {
-    this.#closed.abort();
+    this.#isClosed = true;
+    for (const controller of this.#active) controller.abort();
   }
 
   /** Resolves with a 2xx answer; rejects with a {@link LaneError} once no further try is allowed. */
@@ -122,13 +124,26 @@ export class Transport {
   }
 
   async #pause(millis: number, signal: AbortSignal | undefined): Promise<void> {
-    await pause(millis, signal, this.#closed.signal);
+    const stop = new AbortController();
+    const onAbort = () => stop.abort();
+    signal?.addEventListener('abort', onAbort, { once: true });
+    this.#active.add(stop);
+    try {
+      if (!this.#isClosed && !signal?.aborted) await pause(millis, stop.signal).catch(() => {});
+    } finally {
+      this.#active.delete(stop);
+      signal?.removeEventListener('abort', onAbort);
+    }
+    this.#throwIfEnded(signal);
+  }
+
+  #throwIfEnded(signal: AbortSignal | undefined): void {
+    if (this.#isClosed) throw closedError();
+    if (signal?.aborted) throw abortedError();
   }
 
   async #sendOnce(call: Call, endpoint: Endpoint): Promise<Answer> {
-    const closed = this.#closed.signal;
-    if (closed.aborted) throw closedError();
-    if (call.signal?.aborted) throw abortedError();
+    this.#throwIfEnded(call.signal);
     const timeoutMillis = call.timeoutMillis ?? this.#settings.timeoutMillis;
     const stop = new AbortController();
     let late = false;
@@ -138,7 +153,7 @@ export class Transport {
     }, timeoutMillis);
     const onAbort = () => stop.abort();
     call.signal?.addEventListener('abort', onAbort, { once: true });
-    closed.addEventListener('abort', onAbort, { once: true });
+    this.#active.add(stop);
     try {
       const response = await fetch(endpoint.url + call.path, this.#requestOf(call, stop.signal));
       call.signal?.removeEventListener('abort', onAbort);
@@ -149,13 +164,12 @@ export class Transport {
         const message = `no complete answer to ${call.method} ${call.path} within ${timeoutMillis} ms`;
         throw new LaneError({ code: 'deadline', message, cause: error });
       }
-      if (closed.aborted) throw closedError();
-      if (call.signal?.aborted) throw abortedError();
+      this.#throwIfEnded(call.signal);
       throw new LaneError({ code: 'network', message: networkText(call, error), cause: error });
     } finally {
       clearTimeout(timer);
+      this.#active.delete(stop);
       call.signal?.removeEventListener('abort', onAbort);
-      closed.removeEventListener('abort', onAbort);
     }
   }
 
@@ -166,7 +180,7 @@ export class Transport {
 
   async #isHealthy(url: string): Promise<boolean> {
     try {
-      const signal = AbortSignal.any([AbortSignal.timeout(probeTimeoutMillis), this.#closed.signal]);
+      const signal = AbortSignal.timeout(probeTimeoutMillis);
       const response = await fetch(`${url}/health`, { headers: this.#settings.headers, signal });
       await response.text();
       return response.ok;
@@ -176,24 +190,18 @@ export class Transport {
   }
 }
 
-/** Resolves after `millis`; rejects with the code `aborted`, or `closed`, as soon as the signal of that fires. */
-export function pause(millis: number, signal?: AbortSignal, closed?: AbortSignal): Promise<void> {
+/** Resolves after `millis`; rejects with the code `aborted` as soon as the signal fires. */
+export function pause(millis: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const end = () => {
       clearTimeout(timer);
-      signal?.removeEventListener('abort', end);
-      closed?.removeEventListener('abort', end);
-      if (closed?.aborted) reject(closedError());
-      else if (signal?.aborted) reject(abortedError());
+      signal.removeEventListener('abort', end);
+      if (signal.aborted) reject(abortedError());
       else resolve();
     };
     const timer = setTimeout(end, millis);
-    if (closed?.aborted || signal?.aborted) {
-      end();
-      return;
-    }
-    signal?.addEventListener('abort', end, { once: true });
-    closed?.addEventListener('abort', end, { once: true });
+    if (signal.aborted) end();
+    else signal.addEventListener('abort', end, { once: true });
   });
 }
 
