@@ -11,6 +11,7 @@ const entryPoints: readonly string[] = [
   'packages/broker/tests/simulation/main.ts',
   'scripts/demo/main.ts',
   'benchmarks/main.ts',
+  'tests/browser/page.ts',
 ];
 
 function isEntryPoint(path: string): boolean {
