@@ -10,6 +10,7 @@ import { expiringBacklog } from './cases/expiring-backlog.ts';
 import { manyPartitions } from './cases/many-partitions.ts';
 import { rememberedIds } from './cases/remembered-ids.ts';
 import { scatteredPushes } from './cases/scattered-pushes.ts';
+import { sdkOverhead } from './cases/sdk-overhead.ts';
 import { singlePushes } from './cases/single-pushes.ts';
 import { waitingPop } from './cases/waiting-pop.ts';
 import { type BenchOptions, parseBenchOptions, usage } from './options.ts';
@@ -26,6 +27,7 @@ const cases: readonly BenchCase[] = [
   rememberedIds,
   coldReplay,
   expiringBacklog,
+  sdkOverhead,
 ];
 
 async function main(options: BenchOptions): Promise<void> {

@@ -35,6 +35,7 @@ cases
   f   memory per remembered transactionId
   g   a replay of everything from disk
   h   the disk of an expired backlog of 2 GB, and the latency of others meanwhile
+  i   the work of a through the client, against fetch and JSON by hand
 
 options
   --seconds N        length of each timed phase (10)
