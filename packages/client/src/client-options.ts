@@ -44,7 +44,7 @@ export interface LaneClientOptions {
   readonly bearerToken?: string | null;
   /** Sent with every request. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent as `Host`, while connections go to the addresses given. Browsers do not let it be set. Default none. */
+  /** Sent as `Host`, while connections go to the addresses given. Needs Node 20.16; browsers do not let it be set. Default none. */
   readonly hostHeader?: string | null;
   /** On SIGINT and SIGTERM let handlers end and send buffers before the process ends; `close` does it. Default true. */
   readonly handleSignals?: boolean;
@@ -74,6 +74,8 @@ export interface ClientSettings {
   readonly enableFailover: boolean;
   readonly healthRetryAfterMillis: number;
   readonly headers: Readonly<Record<string, string>>;
+  /** The headers name a host of their own. */
+  readonly setsHost: boolean;
   readonly handleSignals: boolean;
   readonly logger: Logger | null;
   readonly structuredLogs: boolean;
@@ -102,6 +104,7 @@ export function readClientConfig(config: LaneClientConfig): ClientSettings {
       0,
     ),
     headers: headersOf(options),
+    setsHost: options.hostHeader != null,
     handleSignals: options.handleSignals ?? defaults.handleSignals,
     logger: options.logger ?? null,
     structuredLogs: options.structuredLogs ?? false,

@@ -10,6 +10,7 @@
 import type { ClientSettings } from './client-options.ts';
 import { type Endpoint, Endpoints } from './endpoints.ts';
 import { LaneError } from './errors.ts';
+import { type FetchInit, hostFetch } from './host-fetch.ts';
 import { errorText, type Log } from './log.ts';
 
 /** One call of a route. */
@@ -46,6 +47,7 @@ export class Transport {
   readonly #endpoints: Endpoints;
   readonly #jsonHeaders: Readonly<Record<string, string>>;
   readonly #log: Log;
+  readonly #fetch: (url: string, init: FetchInit) => Promise<Response>;
   /** Requests and pauses under way, each with its own controller: a shared signal would have as many listeners. */
   readonly #active = new Set<AbortController>();
   #isClosed = false;
@@ -53,6 +55,7 @@ export class Transport {
   constructor(settings: ClientSettings, log: Log) {
     this.#settings = settings;
     this.#log = log;
+    this.#fetch = settings.setsHost ? hostFetch() : (url, init) => fetch(url, init);
     this.#jsonHeaders = { ...settings.headers, 'content-type': 'application/json' };
     this.#endpoints = new Endpoints(settings.urls, {
       strategy: settings.strategy,
@@ -155,7 +158,7 @@ export class Transport {
     call.signal?.addEventListener('abort', onAbort, { once: true });
     this.#active.add(stop);
     try {
-      const response = await fetch(endpoint.url + call.path, this.#requestOf(call, stop.signal));
+      const response = await this.#fetch(endpoint.url + call.path, this.#requestOf(call, stop.signal));
       call.signal?.removeEventListener('abort', onAbort);
       return await readAnswer(response);
     } catch (error) {
@@ -173,7 +176,7 @@ export class Transport {
     }
   }
 
-  #requestOf(call: Call, signal: AbortSignal): RequestInit {
+  #requestOf(call: Call, signal: AbortSignal): FetchInit {
     if (call.body === undefined) return { method: call.method, headers: this.#settings.headers, signal };
     return { method: call.method, headers: this.#jsonHeaders, body: JSON.stringify(call.body), signal };
   }
@@ -181,7 +184,7 @@ export class Transport {
   async #isHealthy(url: string): Promise<boolean> {
     try {
       const signal = AbortSignal.timeout(probeTimeoutMillis);
-      const response = await fetch(`${url}/health`, { headers: this.#settings.headers, signal });
+      const response = await this.#fetch(`${url}/health`, { method: 'GET', headers: this.#settings.headers, signal });
       await response.text();
       return response.ok;
     } catch {
