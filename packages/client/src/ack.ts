@@ -6,12 +6,15 @@ import type { AckItem, AckResult, AckStatus, ExtendResult } from './wire.ts';
 
 /** What an ack needs of a message: one that was delivered, or what a program kept of it. */
 export interface Ackable {
+  /** Number of the partition, as text. */
   readonly partitionId: string;
   /** This or `id` is required. */
   readonly transactionId?: string;
+  /** A UUID of version 7. */
   readonly id?: string;
   /** Without it the ack counts whoever holds the lease. */
   readonly leaseId?: string;
+  /** The group; null: queue mode. */
   readonly consumerGroup?: string | null;
   /** Instead of the status of the call. */
   readonly _status?: AckStatus | boolean;
@@ -47,6 +50,7 @@ export interface AckOutcome {
 
 /** What a renewal came to. */
 export interface RenewOutcome {
+  /** The lease; empty or absent: none. */
   readonly leaseId: string;
   /** False: no live lease has this id, or the broker could not be asked. */
   readonly success: boolean;

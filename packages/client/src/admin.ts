@@ -26,6 +26,7 @@ export type Figures = Readonly<Record<string, unknown>>;
 
 /** How the broker is. `status` is `healthy` when it takes writes. */
 export interface Health {
+  /** What becomes of it. */
   readonly status: string;
   readonly [field: string]: unknown;
 }

@@ -30,6 +30,7 @@ export interface BufferOptions {
 export interface BufferStats {
   /** Buffers that hold messages. */
   readonly activeBuffers: number;
+  /** Messages that wait, in all buffers. */
   readonly totalBufferedMessages: number;
   /** Milliseconds that the oldest message has waited; 0 when none does. */
   readonly oldestBufferAge: number;

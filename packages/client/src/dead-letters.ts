@@ -6,7 +6,9 @@ import type { DeadLetter, DeadLetterPage, Redrive, ReplayResult } from './wire.t
 
 /** Another destination of a replay; what is left out stays the message's own. */
 export interface ReplayTarget {
+  /** Name of the queue. */
   readonly queue?: string;
+  /** Name of the partition. */
   readonly partition?: string;
 }
 
@@ -16,11 +18,13 @@ export interface RedriveOptions {
   readonly error?: string;
   /** Bounds of the time of failure, inclusive, ISO-8601. */
   readonly from?: string;
+  /** Failed at this time or earlier. */
   readonly to?: string;
   /** Most messages to move, from 1. */
   readonly max?: number;
   /** Messages per second, from 1. Default: as fast as it goes. */
   readonly perSecond?: number;
+  /** Default: where they came from. */
   readonly destination?: ReplayTarget;
 }
 

@@ -40,7 +40,9 @@ export type LaneErrorCode = ErrorCode | ClientErrorCode | (string & {});
 
 /** What a {@link LaneError} is made of. */
 export interface LaneErrorFacts {
+  /** What went wrong. */
   readonly code: LaneErrorCode;
+  /** What is wrong, for people. */
   readonly message: string;
   /** HTTP status; 0 (the default) when there was no answer. */
   readonly status?: number;
@@ -50,6 +52,7 @@ export interface LaneErrorFacts {
   readonly results?: readonly PushResult[];
   /** Only with `bad_payload`. */
   readonly issues?: readonly SchemaIssue[];
+  /** What was thrown first. */
   readonly cause?: unknown;
 }
 

@@ -4,8 +4,11 @@ import { environmentVariable } from './host.ts';
 
 /** Takes what the client has to say. */
 export interface Logger {
+  /** What may be good to know. */
   info(entry: unknown): void;
+  /** What went wrong and is tried again. */
   warn(entry: unknown): void;
+  /** What went wrong for good. */
   error(entry: unknown): void;
   /** Default: `info`. */
   debug?(entry: unknown): void;

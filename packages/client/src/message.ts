@@ -15,21 +15,27 @@ export interface TraceNote {
 
 /** One delivered message. `T` is the type of its payload. */
 export class Message<T = unknown> {
+  /** A UUID of version 7. */
   readonly id: string;
+  /** Names the message in its partition. */
   readonly transactionId: string;
+  /** A UUID, or null. */
   readonly traceId: string | null;
   /** What the producer pushed, as the schema of the queue gives it when there is one. */
   readonly data: T;
   /** What travels beside the payload; null when there is nothing. */
   readonly headers: MessageHeaders | null;
+  /** Who pushed it, where the broker knows users; else null. */
   readonly producerSub: string | null;
   /** ISO time with microseconds; all messages of one push to one partition share it. */
   readonly createdAt: string;
   /** Names the partition in acks; a decimal number as text. */
   readonly partitionId: string;
+  /** Name of the partition. */
   readonly partition: string;
   /** One lease covers all messages of one pop; empty with commit on delivery. */
   readonly leaseId: string;
+  /** The group; null: queue mode. */
   readonly consumerGroup: string | null;
   /** 1 at the first delivery. */
   readonly deliveryAttempt: number;

@@ -35,7 +35,9 @@ export interface PopSettings {
 
 /** What the broker chose where it was left to it. */
 export interface AutopilotChoice {
+  /** The partitions. */
   readonly partitions?: number;
+  /** Messages of a pop. */
   readonly batch?: number;
   /** How long to pause after an empty poll. */
   readonly waitMillis?: number;

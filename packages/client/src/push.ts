@@ -10,6 +10,7 @@ import type { MessageHeaders, PushResult } from './wire.ts';
 export interface PushItem<T> {
   /** What to store. `data` is another name of it; `payload` wins when both are there. */
   readonly payload?: T;
+  /** The payload. */
   readonly data?: T;
   /** Remembered by the partition inside its dedup window; minted (UUID of version 7) when absent. */
   readonly transactionId?: string;
@@ -25,13 +26,21 @@ export interface PushItem<T> {
 
 /** An item as it was sent. */
 export interface SentItem {
+  /** Name of the queue. */
   readonly queue: string;
+  /** Name of the partition. */
   readonly partition: string;
+  /** Names the message in its partition. */
   readonly transactionId: string;
+  /** What is stored. */
   readonly payload: unknown;
+  /** A UUID, or null. */
   readonly traceId?: string;
+  /** What travels beside the payload. */
   readonly headers?: MessageHeaders;
+  /** Milliseconds from the push on. */
   readonly delayMs?: number;
+  /** ISO time before which it is not delivered. */
   readonly dueAt?: string | number;
 }
 

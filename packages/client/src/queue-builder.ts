@@ -61,6 +61,7 @@ export interface CallOptions {
 
 /** What a pop brought, and what the broker chose where it was left to it. */
 export interface PopResult<T> {
+  /** The rows of the page. */
   readonly messages: Message<T>[];
   /** null: the broker does not say. */
   readonly autopilot: AutopilotChoice | null;
@@ -68,7 +69,9 @@ export interface PopResult<T> {
 
 /** What a buffered push resolves with. */
 export interface BufferedPush {
+  /** They wait in the buffer. */
   readonly buffered: true;
+  /** How many. */
   readonly count: number;
 }
 

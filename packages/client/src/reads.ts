@@ -20,7 +20,9 @@ export interface FetchOptions {
 
 /** What a fetch read of one partition. */
 export interface FetchedPartition<T = unknown> {
+  /** Name of the partition. */
   readonly partition: string;
+  /** In the order of their offsets. */
   readonly records: readonly FetchedRecord<T>[];
   /** The next offset to be given. */
   readonly highWatermark: number;

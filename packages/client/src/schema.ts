@@ -6,7 +6,9 @@ import { LaneError } from './errors.ts';
 
 /** One thing that is wrong with a payload. */
 export interface SchemaIssue {
+  /** What is wrong, for people. */
   readonly message: string;
+  /** Where in the payload; absent: the whole. */
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 

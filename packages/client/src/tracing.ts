@@ -18,14 +18,19 @@ type Attributes = Record<string, string | number>;
 
 /** The part of a span that is used. */
 export interface TracingSpan {
+  /** Adds attributes. */
   setAttributes(attributes: Attributes): unknown;
+  /** 2 is an error. */
   setStatus(status: { code: number; message?: string }): unknown;
+  /** Adds the event of an error. */
   recordException(error: Error): unknown;
+  /** Ends it. */
   end(): void;
 }
 
 /** The part of `@opentelemetry/api` that is used: pass the module itself. */
 export interface TracingApi {
+  /** Spans. */
   readonly trace: {
     getTracer(name: string): {
       startSpan(
@@ -40,11 +45,13 @@ export interface TracingApi {
     // biome-ignore lint/suspicious/noExplicitAny: as above
     getSpanContext(context: any): SpanContext | undefined;
   };
+  /** The active context. */
   readonly context: {
     active(): Context;
     // biome-ignore lint/suspicious/noExplicitAny: as above
     with<Result>(context: any, run: () => Result): Result;
   };
+  /** Contexts in headers. */
   readonly propagation: {
     // biome-ignore lint/suspicious/noExplicitAny: as above
     inject(context: any, carrier: Record<string, string>): void;
