@@ -7,6 +7,8 @@ import { batchedPushes } from './cases/batched-pushes.ts';
 import type { BenchCase } from './cases/case.ts';
 import { coldReplay } from './cases/cold-replay.ts';
 import { expiringBacklog } from './cases/expiring-backlog.ts';
+import { longOperations } from './cases/long-operations.ts';
+import { longPartition } from './cases/long-partition.ts';
 import { manyPartitions } from './cases/many-partitions.ts';
 import { rememberedIds } from './cases/remembered-ids.ts';
 import { scatteredPushes } from './cases/scattered-pushes.ts';
@@ -27,6 +29,8 @@ const cases: readonly BenchCase[] = [
   rememberedIds,
   coldReplay,
   expiringBacklog,
+  longOperations,
+  longPartition,
   sdkOverhead,
 ];
 

@@ -35,7 +35,9 @@ cases
   f   memory per remembered transactionId
   g   a replay of everything from disk
   h   the disk of an expired backlog of 2 GB, and the latency of others meanwhile
-  i   the work of a through the client, against fetch and JSON by hand
+  i   operations over 1,000,000 partitions and dead letters, and the latency of others meanwhile
+  j   places in one partition of 1,000,000 appends, searched and read after a restart
+  k   the work of a through the client, against fetch and JSON by hand
 
 options
   --seconds N        length of each timed phase (10)

@@ -1,5 +1,5 @@
 /**
- * Case g: how long until the disk of an expired backlog is free, and what others feel of it. About 2 GB are pushed and
+ * Case h: how long until the disk of an expired backlog is free, and what others feel of it. About 2 GB are pushed and
  * kept; then retention is switched on, and all of it is too old. Meanwhile another queue is pushed to, one message
  * every 10 ms, and its answers are timed: before, as a yardstick, and during.
  */

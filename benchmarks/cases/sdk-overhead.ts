@@ -1,5 +1,5 @@
 /**
- * Case i: what the client costs over HTTP by hand. The work of case a, 100 messages per push, popped 1,000 at a time and
+ * Case k: what the client costs over HTTP by hand. The work of case a, 100 messages per push, popped 1,000 at a time and
  * each acked, done by a program that uses fetch and JSON and nothing else, and by one that uses the client. They take
  * turns, so that both see the same machine; what counts is the CPU time of the program per message.
  */
@@ -25,7 +25,7 @@ interface Program {
 }
 
 export const sdkOverhead: BenchCase = {
-  id: 'i',
+  id: 'k',
   async run(options: BenchOptions): Promise<CaseFigures> {
     const partitions = options.partitions ?? 10_000;
     const connections = options.connections ?? 16;
@@ -59,7 +59,7 @@ export const sdkOverhead: BenchCase = {
     await broker.end();
     const [hand, client] = phases.map((rounds, i) => sumOf(programs[i].name, rounds));
     return {
-      name: 'i',
+      name: 'k',
       question: 'the work of case a through the client, against fetch and JSON by hand',
       shape: {
         partitions,

@@ -30,6 +30,10 @@ export class BenchBroker {
     this.#child = child;
   }
 
+  get pid(): number {
+    return this.#child.pid;
+  }
+
   get port(): number {
     return this.#child.port;
   }

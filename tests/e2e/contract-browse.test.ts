@@ -63,12 +63,15 @@ interface Peek {
     readonly retryCount: number;
     readonly heldUntil: string | null;
     readonly delayedUntil: string | null;
+    readonly blockedBy: readonly string[];
   }[];
   readonly records: {
     readonly offset: number;
     readonly transactionId: string;
     readonly payload: unknown;
     readonly deadLetter: boolean;
+    readonly dueAt?: string;
+    readonly cancelled?: boolean;
     readonly states: { readonly group: string; readonly state: string; readonly until: string | null }[];
   }[];
 }
@@ -316,6 +319,56 @@ describe('browsing', { concurrency: 8 }, () => {
     assert.equal(page.records[0].states[0].until, page.groups[0].delayedUntil);
   });
 
+  it('says what keeps a group from what is ready: pauses, and the bounds of the group', async () => {
+    const queue = freshName('q');
+    const post = async (path: string) => {
+      assert.equal((await broker.client.request('POST', `/api/v1/${path}`)).status, 200, path);
+    };
+    const depth = (group: string) =>
+      get<{
+        ready: number;
+        partitionsPaused: number;
+        blockedBy: string[];
+        bounds: object | null;
+        partitions: { partition: string; ready: number; paused: boolean }[];
+      }>(`/api/v1/resources/queues/${queue}/depth?group=${group}`);
+    await broker.client.pushAll(queue, 'a', ['1', '2']);
+    await broker.client.pushAll(queue, 'b', ['1']);
+    await broker.client.ack(await broker.client.pop(queue, { group: 'g', mode: 'all', batch: 1 }), 'retry');
+    assert.deepEqual((await peek(queue, 'a')).groups[0].blockedBy, []);
+    await post(`resources/queues/${queue}/partitions/a/pause`);
+    const onePaused = await depth('g');
+    assert.deepEqual([onePaused.ready, onePaused.partitionsPaused, onePaused.blockedBy], [3, 1, []]);
+    assert.deepEqual(
+      onePaused.partitions.map(({ partition, ready, paused }) => [partition, ready, paused]),
+      [
+        ['a', 2, true],
+        ['b', 1, false],
+      ],
+    );
+    await post(`consumer-groups/g/queues/${queue}/pause`);
+    await post(`resources/queues/${queue}/pause`);
+    assert.deepEqual((await depth('g')).blockedBy, ['queue_paused', 'group_paused']);
+    assert.deepEqual((await depth('unknown')).blockedBy, ['queue_paused']);
+    const [group] = (await peek(queue, 'a')).groups;
+    assert.deepEqual(group.blockedBy, ['queue_paused', 'partition_paused', 'group_paused']);
+    assert.deepEqual(await broker.client.pop(queue, { group: 'g' }), []);
+    await post(`resources/queues/${queue}/resume`);
+    await post(`consumer-groups/g/queues/${queue}/resume`);
+    await broker.client.configure(queue, { maxLeasedPartitions: 1, maxPerSecond: 1 });
+    assert.deepEqual((await depth('g')).bounds, {
+      leasedPartitions: 0,
+      maxLeasedPartitions: 1,
+      maxPerSecond: 1,
+      allowedNow: 1,
+    });
+    assert.equal((await broker.client.pop(queue, { group: 'g' })).length, 1);
+    const used = await depth('g');
+    assert.deepEqual(used.blockedBy, ['leased_partitions', 'rate']);
+    assert.deepEqual(used.bounds, { leasedPartitions: 1, maxLeasedPartitions: 1, maxPerSecond: 1, allowedNow: 0 });
+    assert.deepEqual((await peek(queue, 'b')).groups[0].blockedBy, ['leased_partitions', 'rate']);
+  });
+
   // Contract 9.3
   it('measures the depth of a queue for one group', async () => {
     const queue = freshName('q');
@@ -332,6 +385,9 @@ describe('browsing', { concurrency: 8 }, () => {
       ready: 2,
       partitionsPending: 2,
       partitionsReady: 1,
+      partitionsPaused: 0,
+      blockedBy: [],
+      bounds: null,
       conflation: false,
       effectivePending: 3,
       effectiveReady: 2,

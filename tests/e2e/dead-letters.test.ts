@@ -16,6 +16,7 @@ interface ReplayBody {
   readonly replayedAs: Record<string, unknown> & { readonly message_id: string; readonly offset: number };
   readonly dlqRowRemoved: boolean;
   readonly error?: string;
+  readonly code?: string;
   readonly reason?: string;
 }
 
@@ -23,6 +24,7 @@ interface DeleteBody {
   readonly success: boolean;
   readonly deleted?: number;
   readonly error?: string;
+  readonly code?: string;
   readonly message?: string;
 }
 
@@ -159,7 +161,7 @@ describe('dead letters', { concurrency: 16 }, () => {
     assert.equal(push.status, 'duplicate');
     const second = await replay(row.id);
     assert.equal(second.status, 404);
-    assert.deepEqual(second.body, { success: false, result: 'gone', error: 'Message not found' });
+    assert.deepEqual(second.body, { success: false, result: 'gone', error: 'Message not found', code: 'not_found' });
   });
 
   // Contract 12.2
@@ -207,7 +209,10 @@ describe('dead letters', { concurrency: 16 }, () => {
     const [row] = await file(queue, 'p', ['a']);
     const { status, body } = await replay(row.id, { queue: full });
     assert.equal(status, 409);
-    assert.deepEqual([body.success, body.reason, body.dlqRowRemoved], [false, 'queue_full', false]);
+    assert.deepEqual(
+      [body.success, body.code, body.reason, body.dlqRowRemoved],
+      [false, 'queue_full', 'queue_full', false],
+    );
     assert.match(body.error ?? '', /maxSize/);
     const long = await replay(row.id, { partition: 'p'.repeat(500) });
     assert.deepEqual([long.status, long.body.reason], [409, 'name_too_long']);
@@ -240,8 +245,8 @@ describe('dead letters', { concurrency: 16 }, () => {
     const none = await remove(addressOf(named));
     assert.equal(none.status, 404);
     assert.deepEqual(
-      [none.body.success, none.body.error, typeof none.body.message],
-      [false, 'Message not found', 'string'],
+      [none.body.success, none.body.error, none.body.code, typeof none.body.message],
+      [false, 'Message not found', 'not_found', 'string'],
     );
     for (const address of ['x/t', '999999/t', `${named.partitionId}/other`]) {
       assert.equal((await remove(`/api/v1/messages/${address}`)).status, 404);
@@ -249,6 +254,36 @@ describe('dead letters', { concurrency: 16 }, () => {
     }
     // Live messages are untouched: what was replayed is still there.
     assert.equal((await broker.client.pop(queue, { group: 'g1' })).length, 1);
+  });
+
+  // Contract 2: both forms of a partition id
+  it('takes the UUID of a partition, as lists of messages show it, wherever it takes its number', async () => {
+    const queue = freshName('q');
+    const rows = await file(queue, 'p', ['a', 'b']);
+    const listed = await broker.client.request<{ messages: { partitionId: string; transactionId: string }[] }>(
+      'GET',
+      `/api/v1/messages?queue=${queue}`,
+    );
+    const [{ partitionId }] = listed.body.messages;
+    assert.notEqual(partitionId, rows[0].partitionId);
+    const retried = await broker.client.request<ReplayBody>('POST', `/api/v1/messages/${partitionId}/p-t0/retry`);
+    assert.deepEqual([retried.status, retried.body.originalTransactionId], [200, 'p-t0']);
+    const removed = await remove(`/api/v1/messages/${partitionId}/p-t1`);
+    assert.deepEqual(
+      [removed.status, removed.body],
+      [200, { success: true, partitionId, transactionId: 'p-t1', deleted: 1 }],
+    );
+    const [message] = await broker.client.pop(queue);
+    const [ack] = await broker.client.ackItems(null, [
+      { transactionId: message.transactionId, partitionId, leaseId: message.leaseId, status: 'completed' },
+    ]);
+    assert.deepEqual([ack.success, ack.leaseReleased], [true, true]);
+    // A UUID that names a message is no partition.
+    assert.equal((await remove(`/api/v1/messages/${message.id}/p-t1`)).status, 404);
+    const [refused] = await broker.client.ackItems(null, [
+      { transactionId: message.transactionId, partitionId: message.id, status: 'completed' },
+    ]);
+    assert.equal(refused.error, 'partitionId is not a partition id');
   });
 
   // Contract 12.3; checklist 38

@@ -84,6 +84,34 @@ describe('limits of delivery', { concurrency: 16 }, () => {
     assert.equal((await broker.client.deadLetters({ queue })).total, 1);
   });
 
+  it('keeps the error of a consumer whose nack was the last delivery, at once', async () => {
+    const queue = freshName('q');
+    await broker.client.configure(queue, { maxDeliveries: 2, retryLimit: 10 });
+    await broker.client.pushAll(queue, 'p', ['m1', 'm2', 'm3']);
+    const failed = async (text: string) => {
+      const [message] = await broker.client.pop(queue);
+      const { success, dlq } = await broker.client.ackOne(message, 'failed', text);
+      return [message.data, success, dlq];
+    };
+    assert.deepEqual(await failed('card declined'), ['m1', true, false]);
+    assert.deepEqual(await failed('card expired'), ['m1', true, true]);
+    const { messages } = await broker.client.deadLetters({ queue });
+    assert.equal(messages[0].errorMessage, 'card expired (delivered 2 times, maxDeliveries 2)');
+    assert.equal(messages[0].retryCount, 1);
+    // Its neighbours were delivered with it once, and are not charged for it.
+    const rest = await broker.client.pop(queue);
+    assert.deepEqual(deliveredOf(rest), [
+      ['m2', 1],
+      ['m3', 1],
+    ]);
+    // A nack in the middle says nothing about the record in front of it.
+    await broker.client.ack([rest[1]], 'failed', 'not mine');
+    await broker.client.pop(queue, { leaseSeconds: 1 });
+    await passed(1100);
+    assert.deepEqual(deliveredOf(await broker.client.pop(queue)), [['m3', 1]]);
+    assert.match((await broker.client.deadLetters({ queue })).messages[0].errorMessage, /lease ended/);
+  });
+
   it('counts deliveries of the newest message in a conflating group', async () => {
     const queue = freshName('q');
     await broker.client.configure(queue, { maxDeliveries: 2 });

@@ -281,9 +281,15 @@ describe('due messages', { concurrency: 8 }, () => {
     await due.one(queue, 'p', 'm1', { delayMs: day });
     await due.one(queue, 'p', 'm2', { delayMs: day });
     await due.one(queue, 'p', 'm3');
+    await due.one(queue, 'p', 'm4', { delayMs: day });
     const [, row] = (await due.list({ queue })).messages;
+    const listed = await broker.client.request<{ messages: { partitionId: string }[] }>(
+      'GET',
+      `/api/v1/messages?queue=${queue}`,
+    );
+    const [{ partitionId: uuid }] = listed.body.messages;
     const waiting = due.names(queue, { waitMs: 20_000 });
-    for (const path of [first.message_id, `queues/${queue}/partitions/p/m2`, `${row.partitionId}/m1`]) {
+    for (const path of [first.message_id, `queues/${queue}/partitions/p/m2`, `${row.partitionId}/m1`, `${uuid}/m4`]) {
       const { status, body } = await due.cancel(path);
       assert.equal(status, 200, path);
       assert.equal(body.cancelled, true);
@@ -296,6 +302,7 @@ describe('due messages', { concurrency: 8 }, () => {
     assert.equal((await due.move(first.message_id, { delayMs: 5 })).status, 409);
     for (const path of [
       'nobody',
+      `${uuid}/none`,
       'queues/none/partitions/p/m',
       `queues/${queue}/partitions/none/m`,
       '999999/m',
@@ -306,6 +313,7 @@ describe('due messages', { concurrency: 8 }, () => {
       assert.equal(body.code, 'not_found');
     }
     assert.equal((await due.cancel(`queues/${queue}/partitions/p/m3`)).status, 409);
+    assert.equal((await due.cancel('customer-42/m1')).status, 400);
     const read = await broker.client.request<{ entries: { records: { offset: number }[] }[] }>(
       'POST',
       '/api/v1/fetch',
@@ -313,7 +321,66 @@ describe('due messages', { concurrency: 8 }, () => {
         json: { entries: [{ queue, partition: 'p', offset: 0 }] },
       },
     );
-    assert.equal(read.body.entries[0].records.length, 4, 'reads by offset show what was cancelled');
+    assert.equal(read.body.entries[0].records.length, 5, 'reads by offset show what was cancelled');
+  });
+
+  it('show their time wherever they are read before it, and that they were cancelled', async () => {
+    interface Shown {
+      readonly offset: number;
+      readonly dueAt?: string;
+      readonly cancelled?: boolean;
+    }
+    const queue = freshName('q');
+    const get = async <Body>(path: string): Promise<Body> =>
+      (await broker.client.request<Body>('GET', `/api/v1/${path}`)).body;
+    await broker.client.pop(queue, { group: 'g', mode: 'all' });
+    const names = ['m0', 'm1', 'm2', 'm3'];
+    const pushed: DueResult[] = [];
+    for (const [i, name] of names.entries()) {
+      pushed.push(await due.one(queue, 'p', name, i === 0 || i === 3 ? {} : { delayMs: i * day }));
+    }
+    assert.equal((await due.cancel(pushed[1].message_id)).status, 200);
+    const moved = await due.move(pushed[2].message_id, { delayMs: 3 * day });
+    const right: unknown[] = [
+      [0, undefined, undefined],
+      [1, undefined, true],
+      [2, moved.body.dueAt, undefined],
+      [3, undefined, undefined],
+    ];
+    const factsOf = ({ offset, dueAt, cancelled }: Shown) => [offset, dueAt, cancelled];
+    const list = await get<{ messages: (Shown & { partitionId: string })[] }>(`messages?queue=${queue}`);
+    assert.deepEqual(list.messages.map(factsOf).reverse(), right);
+    for (const [offset, name] of names.entries()) {
+      const detail = await get<Shown>(`messages/${list.messages[0].partitionId}/${name}`);
+      assert.deepEqual([offset, detail.dueAt, detail.cancelled], right[offset]);
+    }
+    const peeked = await get<{ records: (Shown & { states: { state: string; until: string | null }[] })[] }>(
+      `resources/queues/${queue}/partitions/p/peek?group=g`,
+    );
+    assert.deepEqual(peeked.records.map(factsOf), right);
+    assert.deepEqual(
+      peeked.records.map(({ states }) => [states[0].state, states[0].until]),
+      [
+        ['ready', null],
+        ['cancelled', null],
+        ['delayed', moved.body.dueAt],
+        ['delayed', moved.body.dueAt],
+      ],
+    );
+    const read = await broker.client.request<{ entries: { records: Shown[] }[] }>('POST', '/api/v1/fetch', {
+      json: { entries: [{ queue, partition: 'p', offset: 0 }] },
+    });
+    assert.deepEqual(read.body.entries[0].records.map(factsOf), right);
+    // What waits is not ready, nor what is behind it, nor what was cancelled.
+    const depth = await get<{ pending: number; ready: number }>(`resources/queues/${queue}/depth?group=g`);
+    assert.deepEqual([depth.pending, depth.ready], [4, 1]);
+    assert.deepEqual(await due.names(queue, { group: 'g' }), ['m0']);
+    const soon = await due.move(pushed[2].message_id, { delayMs: 1 });
+    assert.equal(soon.status, 200);
+    await passed(20);
+    assert.deepEqual(await due.names(queue, { group: 'g' }), ['m2', 'm3']);
+    const after = await get<Shown>(`messages/${list.messages[0].partitionId}/m2`);
+    assert.equal(after.dueAt, undefined);
   });
 
   it('that are all cancelled leave nothing to do', async () => {

@@ -208,6 +208,70 @@ describe('clients that are slow', () => {
   });
 });
 
+describe('large reads whose answers nobody reads', () => {
+  const connections = 60;
+  const queue = freshName('large');
+  const group = 'hoarders';
+
+  function unread(port: number, method: string, path: string, body: string): Socket {
+    const socket = connect({ host: '127.0.0.1', port });
+    socket.on('error', () => undefined);
+    socket.pause();
+    socket.write(`${method} ${path} HTTP/1.1\r\nHost: b\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    return socket;
+  }
+
+  it('sixty of each route cost bounded memory, and others are served', async (context) => {
+    const args = ['--answer-bytes', '64MiB', '--slow-reader-seconds', '5'];
+    await underWatch(
+      context,
+      { args },
+      // The sixteen that are worked on, the answers of the others, and what the kernel and the collector have not given back.
+      { growthBytesMax: 640 * miB, peakBytesMax: 768 * miB, roundMsMax: 5000 },
+      async (broker) => {
+        const { client } = broker;
+        const payload = 'x'.repeat(100_000);
+        const partitions = ['p0', 'p1', 'p2', 'p3'];
+        for (const partition of partitions) {
+          for (let i = 0; i < 10; i++)
+            await client.push(Array.from({ length: 15 }, () => ({ queue, partition, payload })));
+        }
+        const wide = `${queue}-wide`;
+        for (let first = 0; first < 20_000; first += 5000) {
+          await client.push(
+            Array.from({ length: 5000 }, (_, i) => ({
+              queue: wide,
+              partition: `${first + i}-${'y'.repeat(200)}`,
+              payload: 1,
+            })),
+          );
+        }
+        const path = `/api/v1/consumer-groups/${group}/queues/${wide}/seek`;
+        const seek = await client.request('POST', path, { json: { toBeginning: true } });
+        assert.equal(seek.status, 200);
+        const entries = partitions.map((partition) => ({ queue, partition, offset: 0, maxBytes: 8 * miB }));
+        const attacks: readonly [string, string, object | null][] = [
+          ['POST', '/api/v1/fetch', { entries, maxBytes: 32 * miB }],
+          ['POST', '/api/v1/partitions/changed', { entries: Array.from({ length: 20 }, () => ({ queue: wide })) }],
+          ['POST', '/api/v1/consumer-groups/positions', { consumerGroup: group }],
+          ['GET', `/api/v1/messages?queue=${queue}&limit=1000`, null],
+          ['GET', `/api/v1/resources/queues/${queue}/partitions/p1/peek?limit=1000`, null],
+          ['GET', `/api/v1/consumer-groups/${group}?limit=5000`, null],
+          ['GET', `/api/v1/resources/queues/${wide}?limit=1000`, null],
+        ];
+        for (const [method, path, body] of attacks) {
+          const text = body === null ? '' : JSON.stringify(body);
+          const sockets = Array.from({ length: connections }, () => unread(client.port, method, path, text));
+          await passed(1500);
+          for (const socket of sockets) socket.destroy();
+        }
+        await client.deleteQueue(queue);
+        await client.deleteQueue(wide);
+      },
+    );
+  });
+});
+
 describe('crowds', () => {
   // S-028, small; S-006
   it('two thousand parked pops: one push answers exactly one, the others stay; abandoned ones take nothing', async (context) => {

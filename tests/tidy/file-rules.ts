@@ -73,6 +73,8 @@ const testsOfSeveralFiles: Readonly<Record<string, string>> = {
   'packages/broker/tests/config/documents.test.ts': 'the pages made of tables',
   'packages/broker/tests/http/answers.test.ts': 'the writers of all answers',
   'packages/broker/tests/http/parameters.test.ts': 'query strings and the parameters of a pop',
+  'packages/broker/tests/runtime/long-partition.test.ts': 'a partition of very many appends, over all of the runtime',
+  'packages/broker/tests/runtime/stalls.test.ts': 'how long anything holds up the loop',
   'packages/broker/tests/storage/index-log.test.ts': 'the index over a real log',
   'packages/broker/tests/storage/sidecar.test.ts': 'sidecars, written and read',
   'tests/benchmarks/load-tools.test.ts': 'what the benchmarks send and read',

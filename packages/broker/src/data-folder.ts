@@ -23,8 +23,15 @@ import type { LogOptions } from './storage/log-options.ts';
 import { readLog, readSegment } from './storage/log-reader.ts';
 import { segmentFolder, segmentPath } from './storage/segment-format.ts';
 import { gapDamage, gapsOf, listSegments } from './storage/segment-list.ts';
-import { buildSidecar, listSidecars, removeUnfinishedSidecars, type VisitSegment } from './storage/sidecar-build.ts';
-import type { SidecarDamage } from './storage/sidecar-format.ts';
+import {
+  buildSidecar,
+  listSidecarCopies,
+  listSidecars,
+  removeUnfinishedSidecars,
+  type VisitSegment,
+} from './storage/sidecar-build.ts';
+import { copySidecar, restoreSidecar } from './storage/sidecar-copy.ts';
+import { SidecarDamage, sidecarPath } from './storage/sidecar-format.ts';
 import {
   listSnapshotMetas,
   openNewestSnapshot,
@@ -89,74 +96,50 @@ function isClosedMark(view: DataView, from: number): boolean {
   return view.getUint8(from + 4) === recordType.closed;
 }
 
-/** Passes records on to the state, and blocks also to the index. */
-function indexing(state: BrokerState, index: SegmentedIndex, addressOf: (at: number) => LogAddress): RecordHandlers {
-  return {
-    genesis: (record) => state.genesis(record),
-    queue: (record) => state.queue(record),
-    queueDeleted: (record) => {
-      const queue = state.queueByNumber.get(record.number);
-      if (queue !== undefined) for (let i = 0; i < queue.laneCount; i++) index.forgetLane(queue.lanes[i]);
-      state.queueDeleted(record);
-    },
-    partition: (...facts) => state.partition(...facts),
-    block: (pid, firstOffset, stampUs, count, length, bytes, view, at) => {
-      state.block(pid, firstOffset, stampUs, count, length, bytes, view, at);
-      index.addBlock(state.partitions.findPid(pid), bytes, view, at, addressOf(at));
-    },
-    subscription: (record) => state.subscription(record),
-    cursor: (record) => state.cursor(record),
-    deadLetter: (record) => state.deadLetter(record),
-    subscriptionDeleted: (record) => state.subscriptionDeleted(record),
-    partitionPaused: (record) => state.partitionPaused(record),
-    logStart: (record) => state.logStart(record),
-    partitionsDeleted: (queueNumber, pids) => {
-      for (const pid of pids) index.forgetLane(state.partitions.findPid(pid));
-      state.partitionsDeleted(queueNumber, pids);
-    },
-    relocatedBlock: (pid, firstOffset, fromAddress, bytes, view, at) => {
-      state.relocatedBlock(pid, firstOffset, fromAddress, bytes, view, at);
-      index.addRelocated(bytes, view, at, addressOf(at));
-    },
-    segmentReclaimed: (range) => state.segmentReclaimed(range),
-    trace: (record) => state.trace(record),
-    deadLetterRemoved: (record) => state.deadLetterRemoved(record),
-    dueRecord: (...facts) => state.dueRecord(...facts),
-    dueChanged: (...facts) => state.dueChanged(...facts),
-  };
-}
-
-/** Handlers for entries that the state already holds: only blocks of partitions that still exist matter. */
-function onlyIndexing(
+/**
+ * Passes blocks on to the index, and all records to the state before that. Without a state (`applied` null) the records are
+ * those of entries that `state` holds already: then only blocks of partitions that still exist matter.
+ */
+function indexing(
   state: BrokerState,
+  applied: BrokerState | null,
   index: SegmentedIndex,
   addressOf: (at: number) => LogAddress,
 ): RecordHandlers {
-  const nothing = (): void => undefined;
   return {
-    genesis: nothing,
-    queue: nothing,
-    queueDeleted: nothing,
-    partition: nothing,
-    block: (pid, _firstOffset, _stampUs, _count, _length, bytes, view, at) => {
+    genesis: (record) => applied?.genesis(record),
+    queue: (record) => applied?.queue(record),
+    queueDeleted: (record) => {
+      const queue = applied?.queueByNumber.get(record.number);
+      if (queue !== undefined) for (let i = 0; i < queue.laneCount; i++) index.forgetLane(queue.lanes[i]);
+      applied?.queueDeleted(record);
+    },
+    partition: (...facts) => applied?.partition(...facts),
+    block: (pid, firstOffset, stampUs, count, length, bytes, view, at) => {
+      applied?.block(pid, firstOffset, stampUs, count, length, bytes, view, at);
       const lane = state.partitions.findPid(pid);
       if (lane >= 0) index.addBlock(lane, bytes, view, at, addressOf(at));
     },
-    subscription: nothing,
-    cursor: nothing,
-    deadLetter: nothing,
-    subscriptionDeleted: nothing,
-    partitionPaused: nothing,
-    logStart: nothing,
-    partitionsDeleted: nothing,
-    relocatedBlock: (pid, _firstOffset, _fromAddress, bytes, view, at) => {
+    subscription: (record) => applied?.subscription(record),
+    cursor: (record) => applied?.cursor(record),
+    deadLetter: (record) => applied?.deadLetter(record),
+    subscriptionDeleted: (record) => applied?.subscriptionDeleted(record),
+    partitionPaused: (record) => applied?.partitionPaused(record),
+    logStart: (record) => applied?.logStart(record),
+    partitionsDeleted: (queueNumber, pids) => {
+      if (applied === null) return;
+      for (const pid of pids) index.forgetLane(applied.partitions.findPid(pid));
+      applied.partitionsDeleted(queueNumber, pids);
+    },
+    relocatedBlock: (pid, firstOffset, fromAddress, bytes, view, at) => {
+      applied?.relocatedBlock(pid, firstOffset, fromAddress, bytes, view, at);
       if (state.partitions.findPid(pid) >= 0) index.addRelocated(bytes, view, at, addressOf(at));
     },
-    segmentReclaimed: nothing,
-    trace: nothing,
-    deadLetterRemoved: nothing,
-    dueRecord: nothing,
-    dueChanged: nothing,
+    segmentReclaimed: (range) => applied?.segmentReclaimed(range),
+    trace: (record) => applied?.trace(record),
+    deadLetterRemoved: (record) => applied?.deadLetterRemoved(record),
+    dueRecord: (...facts) => applied?.dueRecord(...facts),
+    dueChanged: (...facts) => applied?.dueChanged(...facts),
   };
 }
 
@@ -264,8 +247,8 @@ async function replayLog(
   let current: EntryHeader | null = null;
   let recordsAt = 0;
   const addressOf = (at: number): LogAddress => (current as EntryHeader).address + entryHeader.bytes + at - recordsAt;
-  const withIndex = indexing(state, index, addressOf);
-  const indexOnly = onlyIndexing(state, index, addressOf);
+  const withIndex = indexing(state, state, index, addressOf);
+  const indexOnly = indexing(state, null, index, addressOf);
   const enter = (address: LogAddress): void => {
     while (next < segments.length && segments[next].base <= address) {
       const segment = segments[next++];
@@ -298,6 +281,7 @@ async function recover(
   }
   const start = await newestState(disk, plain, log, parts.rowsAtFirst ?? roomForRows);
   const { state } = start;
+  const snapshotReclaimed = [...state.reclaimed.all()];
   if (start.sequence > soloLog.recovery.lastSequence) {
     throw new LogDamage(
       segmentFolder,
@@ -320,14 +304,17 @@ async function recover(
   const idsNeededSinceUs = (): number => clock.nowUs() - longestWindowUs(state);
   const endOf = (base: LogAddress): LogAddress | undefined =>
     soloLog.segments().find((segment) => segment.base === base)?.end;
-  const indexQueue = new IndexQueue(index, background, log, idsNeededSinceUs, endOf);
+  const indexQueue = new IndexQueue(index, background, log, idsNeededSinceUs, endOf, {
+    make: (base) => copySidecar(disk, plain, base),
+    restore: (base) => restoreSidecar(disk, plain, base),
+  });
   let replayed: Replayed;
   try {
     replayed = await replayLog(disk, plain, soloLog, index, start);
     const missing = gapDamage(gaps, (address) => state.reclaimed.before(address));
     if (missing !== null) throw missing;
     soloLog.noteReclaimed((address) => state.reclaimed.before(address));
-    await adoptIdsOfReclaimed(disk, soloLog, index, state, log);
+    await adoptIdsOfReclaimed(disk, plain, soloLog, index, state, log);
   } catch (error) {
     await index.close();
     throw error;
@@ -341,7 +328,11 @@ async function recover(
   soloLog.onSegmentSealed = (base) => indexQueue.add(base);
   for (const base of replayed.unindexed) indexQueue.add(base);
   let snapshotAddress = start.address;
-  let snapshots: { sequence: number; address: LogAddress }[] = await listSnapshotMetas(disk, plain);
+  // One that is newer than the state that was loaded is damaged.
+  let snapshots: { sequence: number; address: LogAddress }[] = (await listSnapshotMetas(disk, plain)).filter(
+    ({ sequence }) => sequence <= start.sequence,
+  );
+  const replayedSequence = soloLog.nextSequence - 1;
   let snapshotBytes = 0;
   return {
     log: soloLog,
@@ -351,11 +342,22 @@ async function recover(
     background,
     segments: {
       sealed: () => soloLog.segments().filter((segment) => segment.sealed),
+      blockBytes: (base) => index.blockBytes(base),
+      unsealedBlockBytes: () =>
+        soloLog.segments().reduce((sum, { base, sealed }) => (sealed ? sum : sum + index.blockBytes(base)), 0),
       visitBlocks: (base, visit, pause) => index.visitBlocks(base, visit, pause),
       hasRelocated: (pid, offset, address) => index.hasRelocated(pid, offset, address),
-      dropBlocks: (base) => index.drop(base),
+      dropBlocks: async (base) => {
+        // What is left of it afterwards cannot be built again.
+        if (index.usesIds(base)) await indexQueue.copy(base);
+        await index.drop(base);
+      },
       remove: (base) => soloLog.removeSegment(base),
       expireIds: () => index.expireIds(idsNeededSinceUs()),
+      announcedBy: (base) => {
+        if (snapshotReclaimed.some((range) => range.base <= base && base < range.end)) return start.sequence;
+        return state.reclaimed.holds(base) ? replayedSequence : undefined;
+      },
       snapshots: () => ({
         newestSequence: snapshots[0]?.sequence ?? 0,
         newestAddress: snapshots[0]?.address ?? 0,
@@ -392,24 +394,47 @@ async function recover(
 /** Ids outlive the records that had them: what is left of segments that were reclaimed is taken into use for them. */
 async function adoptIdsOfReclaimed(
   disk: Disk,
+  plain: Hasher,
   soloLog: SoloLog,
   index: SegmentedIndex,
   state: BrokerState,
   log: DataFolderParts['log'],
 ): Promise<void> {
-  const present = new Set(soloLog.segments().map((segment) => segment.base));
-  for (const base of await listSidecars(disk)) {
+  const ends = new Map(soloLog.segments().map(({ base, end }) => [base, end]));
+  for (const base of new Set([...(await listSidecars(disk)), ...(await listSidecarCopies(disk))])) {
     // The file of one that was reclaimed may still be there, for a moment.
-    if (present.has(base) && !state.reclaimed.holds(base)) continue;
+    const end = ends.get(base);
+    if (end !== undefined && !state.reclaimed.holds(base)) continue;
     const adoption = await index.adopt(base, 'ids');
-    if (adoption.ok || adoption.reason === 'missing') continue;
-    log('error', `${adoption.damage.message}: ${forgottenIds}`);
+    if (adoption.ok) continue;
+    const damage = adoption.reason === 'missing' ? `${sidecarPath(base)} is missing` : adoption.damage.message;
+    if (end !== undefined && (await builtAgain(disk, plain, base, end)) && (await index.adopt(base, 'ids')).ok) {
+      log('warn', `${damage}; it was built again`);
+      continue;
+    }
+    if ((await restoreSidecar(disk, plain, base)) && (await index.adopt(base, 'ids')).ok) {
+      log('warn', `${damage}; ${takenFromCopy}`);
+      continue;
+    }
+    log('error', `${damage}: ${forgottenIds}`);
     await index.discard(base);
   }
 }
 
+/** False when the segment cannot be read. */
+async function builtAgain(disk: Disk, plain: Hasher, base: LogAddress, end: LogAddress): Promise<boolean> {
+  try {
+    await buildSidecar(disk, plain, (from, visit) => readSegment(disk, plain, from, visit, {}, end), base);
+    return true;
+  } catch (error) {
+    if (!(error instanceof LogDamage)) throw error;
+    return false;
+  }
+}
+
+const takenFromCopy = 'its segment was reclaimed, and its copy takes its place';
 const forgottenIds =
-  'its segment was reclaimed, so that the ids in it are forgotten; duplicates of them are not recognised';
+  'its segment was reclaimed, and it has no copy, so that the ids in it are forgotten; duplicates of them are not recognised';
 
 /** Ids are asked for at least this long, also when no queue has such a window: late acks name them. */
 const idsKeptUsMin = 900 * 1_000_000;
@@ -445,6 +470,12 @@ async function beginState(parts: DataFolderParts, soloLog: SoloLog, state: Broke
   await durable;
 }
 
+/** The second copies of sidecars, see storage/sidecar-copy.ts. */
+interface SidecarCopies {
+  make(base: LogAddress): Promise<void>;
+  restore(base: LogAddress): Promise<boolean>;
+}
+
 /** Builds sidecars one after the other and takes each into use. */
 class IndexQueue {
   readonly #index: SegmentedIndex;
@@ -456,6 +487,7 @@ class IndexQueue {
   readonly #repairs = new Map<LogAddress, Promise<void>>();
   /** Where the segment at a base ends; undefined when its file is gone. */
   readonly #endOf: (base: LogAddress) => LogAddress | undefined;
+  readonly #copies: SidecarCopies;
   #running = false;
   #stopped = false;
 
@@ -465,8 +497,10 @@ class IndexQueue {
     log: DataFolderParts['log'],
     idsNeededSinceUs: () => number,
     endOf: (base: LogAddress) => LogAddress | undefined,
+    copies: SidecarCopies,
   ) {
     this.#endOf = endOf;
+    this.#copies = copies;
     this.#index = index;
     this.#idsNeededSinceUs = idsNeededSinceUs;
     this.#background = background;
@@ -490,14 +524,40 @@ class IndexQueue {
     let repair = this.#repairs.get(damage.base);
     if (repair === undefined) {
       const end = this.#endOf(damage.base);
-      if (end === undefined) this.#log('error', `${damage.message}: ${forgottenIds}`);
-      else this.#log('warn', `${damage.message}; it is built again`);
-      repair = (end === undefined ? this.#index.discard(damage.base) : this.#rebuild(damage.base, end)).finally(() =>
+      if (end !== undefined) this.#log('warn', `${damage.message}; it is built again`);
+      repair = (end === undefined ? this.#restore(damage) : this.#rebuild(damage.base, end)).finally(() =>
         this.#repairs.delete(damage.base),
       );
       this.#repairs.set(damage.base, repair);
     }
     return repair;
+  }
+
+  /** Makes a copy of a sidecar whose segment is about to go. */
+  async copy(base: LogAddress): Promise<void> {
+    try {
+      await this.#copies.make(base);
+    } catch (error) {
+      if (!(error instanceof SidecarDamage)) throw error;
+      try {
+        await this.repair(error);
+        await this.#copies.make(base);
+      } catch (failure) {
+        if (!(failure instanceof StoreDamage)) throw failure;
+        // Neither of the two can be read: nobody needs a block of it, and the ids that can be read stay.
+        this.#log('error', `${error.message}, and it has no copy: ${failure.message}`);
+      }
+    }
+  }
+
+  async #restore(damage: SidecarDamage): Promise<void> {
+    const { base } = damage;
+    if ((await this.#copies.restore(base)) && (await this.#index.adopt(base, 'ids')).ok) {
+      this.#log('warn', `${damage.message}; ${takenFromCopy}`);
+      return;
+    }
+    this.#log('error', `${damage.message}: ${forgottenIds}`);
+    await this.#index.discard(base);
   }
 
   async #rebuild(base: LogAddress, end: LogAddress): Promise<void> {

@@ -11,8 +11,9 @@ import { buildHttpServer } from './http/mod.ts';
 import { Shard, type Store } from './runtime/mod.ts';
 import { inspectLog, type LogReport, verifyLog } from './storage/offline.ts';
 import { gapDamage } from './storage/segment-list.ts';
-import { listSidecars } from './storage/sidecar-build.ts';
+import { listSidecarCopies, listSidecars } from './storage/sidecar-build.ts';
 import { checkSidecar } from './storage/sidecar-check.ts';
+import { sidecarCopyPath, sidecarPath } from './storage/sidecar-format.ts';
 import { openNewestSnapshot, SnapshotDamage } from './storage/snapshot-file.ts';
 import { AesCipher } from './system/aes-cipher.ts';
 import { NodeDisk } from './system/node-disk.ts';
@@ -204,8 +205,12 @@ export async function verifyDataFolder(
   }
   const missing = gapDamage(log.gaps, (address) => replay.state.reclaimed.before(address));
   if (missing !== null) problems.push(missing.message);
-  for (const base of await listSidecars(disk)) {
-    const damage = await checkSidecar(disk, hasher, base);
+  const sidecars = [
+    ...(await listSidecars(disk)).map((base) => ({ base, path: sidecarPath(base) })),
+    ...(await listSidecarCopies(disk)).map((base) => ({ base, path: sidecarCopyPath(base) })),
+  ];
+  for (const { base, path } of sidecars) {
+    const damage = await checkSidecar(disk, hasher, base, path);
     if (damage !== undefined) problems.push(damage.message);
   }
   return { log, problems, stateHash: await hashState(replay.state) };

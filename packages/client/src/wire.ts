@@ -249,6 +249,10 @@ export interface FetchedRecord<T = unknown> {
   readonly payload: T;
   /** ISO time with microseconds of the push that stored it. */
   readonly ts: string;
+  /** Time that the record still waits for. */
+  readonly dueAt?: string;
+  /** True when it was cancelled before its time; otherwise absent. */
+  readonly cancelled?: true;
 }
 
 /** An entry of a fetch, as it travels. */

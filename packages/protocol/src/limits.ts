@@ -24,7 +24,7 @@ export const limits = {
   deadLetterPageMax: 1000,
   deadLetterPageDefault: 100,
   /** A page of dead letters ends after this many payload bytes; the next one starts at offset + rows. */
-  deadLetterPageBytes: 32 * 1024 * 1024,
+  deadLetterPageBytes: 8 * 1024 * 1024,
   /** Redrives of dead letters that run at the same time; another is refused with `retry`. */
   redrivesRunningMax: 16,
   /** Redrives that are remembered, ended ones included. */
@@ -87,7 +87,7 @@ export const limits = {
   messagesScannedMax: 10_000,
   messagesScannedBytes: 64 * 1024 * 1024,
   /** A page of messages or a peek ends after this many payload bytes. */
-  messagesPageBytes: 32 * 1024 * 1024,
+  messagesPageBytes: 8 * 1024 * 1024,
   peekPageMax: 1000,
   peekPageDefault: 100,
   /** Groups that a peek tells about. */

@@ -16,7 +16,9 @@ import {
   type BrokerIdentity,
   defaultGroup,
   type IdParts,
+  idTextLength,
   parseId,
+  partitionIdIndex,
 } from '../core/mod.ts';
 import type { Hasher } from './hasher.ts';
 import { ascii, JsonError, JsonScanner } from './json-scanner.ts';
@@ -212,7 +214,7 @@ class AckScan {
         item.idEnd = end;
         break;
       case property.partitionId:
-        item.pid = start < 0 ? -1 : this.decimal(start, end);
+        item.pid = start < 0 ? -1 : this.partition(start, end);
         break;
       case property.leaseId:
         item.leaseStamp = start === noText.missing || start === end ? 0 : start < 0 ? -1 : this.lease(start, end);
@@ -250,6 +252,17 @@ class AckScan {
       while (to > from && (bytes[to] & 0xc0) === 0x80) to--;
     }
     return textOf(bytes, from, to);
+  }
+
+  /** A partition's number in decimal, or its UUID as lists of partitions and messages show it. */
+  private partition(start: number, end: number): number {
+    if (end - start === idTextLength) {
+      const { parts } = this;
+      const from = this.offset(start);
+      const isId = parseId(this.identity, this.bytesAt(start), from, from + idTextLength, parts);
+      return isId && parts.index === partitionIdIndex ? parts.number : -1;
+    }
+    return this.decimal(start, end);
   }
 
   private decimal(start: number, end: number): number {

@@ -59,11 +59,11 @@ export class ByteWriter {
   private timeSecond = -1;
   private readonly timeText = asciiBytes('1970-01-01T00:00:00.000000Z');
 
-  /** @param capacity bytes to begin with. */
-  constructor(capacity = 4096) {
+  /** @param capacity bytes to begin with. @param bytes the writer's own from now on; so many. */
+  constructor(capacity = 4096, bytes: Uint8Array = new Uint8Array(capacity)) {
     this.capacity = capacity;
-    this.bytes = new Uint8Array(capacity);
-    this.view = new DataView(this.bytes.buffer);
+    this.bytes = bytes;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   }
 
   /** Forgets what was written. */

@@ -6,6 +6,7 @@ import type { ItemNumbers } from './ack-targets.ts';
 import type { AckItems } from './commands.ts';
 import { type DecisionContext, idLookup } from './decision.ts';
 import { type IdParts, parseId } from './ids.ts';
+import { hasId, offsetOfId } from './record-lookup.ts';
 
 /** An offset that is none: the item names no record that is known. */
 export const unresolved = -1;
@@ -62,29 +63,25 @@ function isMessageId(context: DecisionContext, items: AckItems, item: number, pi
 
 function lookUp(context: DecisionContext, items: AckItems, item: number, span: Span): number {
   const { ids, blocks } = context;
+  const start = items.ends[item];
+  const end = items.ends[item + 1];
   // No transactionId that could be one was sent.
-  if (items.ends[item] === items.ends[item + 1]) return unresolved;
-  const offset = ids.find(span.lane, span.pid, items.hashes[item * 2], items.hashes[item * 2 + 1], 0);
-  if (offset === idLookup.missing) return offset;
+  if (start === end) return unresolved;
+  const { lane, pid } = span;
+  const { hashes, bytes } = items;
+  const offset = offsetOfId(context, lane, pid, hashes[item * 2], hashes[item * 2 + 1], 0, bytes, start, end);
+  if (offset !== idLookup.absent) return offset;
   const { partitions } = context.state;
-  const logStart = partitions.logStart[span.lane];
-  // A record that was removed is remembered by its fingerprint.
-  if (offset >= 0 && offset < logStart) return offset;
-  if (offset !== idLookup.absent) {
-    const view = blocks.open(span.lane, span.pid, offset);
-    if (view === undefined) return idLookup.missing;
-    view.select(offset - view.firstOffset);
-    if (sameBytes(view.bytes, view.idStart, view.idEnd, items, item)) return offset;
-  }
-  if (!isMessageId(context, items, item, span.pid)) return unresolved;
+  const logStart = partitions.logStart[lane];
+  if (!isMessageId(context, items, item, pid)) return unresolved;
   const { stampUs, index } = idParts;
-  const first = ids.firstFrom(span.lane, span.pid, stampUs);
+  const first = ids.firstFrom(lane, pid, stampUs);
   if (first === idLookup.missing) return first;
   // Which of the records that were removed it was is not known any more: all of them are over, and so is it.
   const gone = logStart > 0 ? Math.min(logStart - 1, span.to) : unresolved;
   if (first < 0) return stampUs <= partitions.lastStampUs[span.lane] ? gone : unresolved;
   if (first < logStart) return gone;
-  const view = blocks.open(span.lane, span.pid, first);
+  const view = blocks.open(lane, pid, first);
   if (view === undefined) return idLookup.missing;
   const isIt =
     view.stampUs === stampUs && index < view.count && view.hashHigh(index) === 0 && view.hashLow(index) === 0;
@@ -138,8 +135,7 @@ function scan(
         if (offsets[i] !== unresolved) continue;
         const item = order[begin + i];
         if (items.hashes[item * 2 + 1] !== low || items.hashes[item * 2] !== high) continue;
-        view.select(index);
-        if (!sameBytes(view.bytes, view.idStart, view.idEnd, items, item)) continue;
+        if (!hasId(view, index, items.bytes, items.ends[item], items.ends[item + 1])) continue;
         offsets[i] = first + index;
         found++;
       }
@@ -159,11 +155,4 @@ function scan(
     offset = first + view.count;
   }
   return found;
-}
-
-function sameBytes(bytes: Uint8Array, from: number, to: number, items: AckItems, item: number): boolean {
-  const start = items.ends[item];
-  if (to - from !== items.ends[item + 1] - start) return false;
-  for (let p = from, q = start; p < to; p++, q++) if (bytes[p] !== items.bytes[q]) return false;
-  return true;
 }

@@ -14,6 +14,8 @@ import { CursorRecord } from './records.ts';
 
 /** Error text of a dead letter when no client gave one. */
 const noText = 'Retries exhausted';
+/** … and the group gave the record back once too often. */
+const noTextGivenBack = 'given back by an ack';
 
 /** What several results on one offset come to: dlq beats failed beats retry beats completed. */
 function stronger(a: number, b: number): number {
@@ -64,6 +66,8 @@ export class Settlement {
   #filed: { offset: number; named: Named; error: string }[] | null = null;
   #changes = false;
   #retriesBefore = 0;
+  /** Offset of a record whose last delivery the items end without settling it; −1 = none. */
+  #lastDelivered = -1;
 
   /** @param end last offset of the span that the items may name. */
   settle(
@@ -87,6 +91,7 @@ export class Settlement {
     this.#highest = -1;
     this.#filed = null;
     this.#changes = false;
+    this.#lastDelivered = -1;
     this.#retriesBefore = this.record.retryCount;
     const before = this.record.committed;
     const signal = this.#read(offsets, before, end);
@@ -169,23 +174,33 @@ export class Settlement {
     const head = this.#named?.get(signal) as Named;
     this.#release();
     this.#commit(this.#completedBelow(signal));
-    switch (head.status) {
-      case ackStatus.retry:
-        return;
-      case ackStatus.failed:
-        if (record.retryCount < this.#queue.options.retryLimit) {
-          record.retryCount++;
-          if (this.#queue.retryDelayUs > 0) record.heldUntilUs = this.#context.nowUs + this.#queue.retryDelayUs;
-          return;
-        }
-        break;
-      default:
+    const comesAgain =
+      head.status === ackStatus.retry ||
+      (head.status === ackStatus.failed && record.retryCount < this.#queue.options.retryLimit);
+    if (!comesAgain) {
+      this.#settleAbove(signal, head, head.error ?? noText);
+    } else if (this.#wasLastDelivery(signal)) {
+      // Here, and not when a pop comes to it: now the text is known.
+      const { attemptCount } = record;
+      const bound = `delivered ${attemptCount} times, maxDeliveries ${this.#queue.deliveriesMax}`;
+      this.#lastDelivered = signal;
+      this.#settleAbove(signal, head, `${head.error ?? noTextGivenBack} (${bound})`);
+    } else if (head.status === ackStatus.failed) {
+      record.retryCount++;
+      if (this.#queue.retryDelayUs > 0) record.heldUntilUs = this.#context.nowUs + this.#queue.retryDelayUs;
     }
-    this.#settleAbove(signal, head);
+  }
+
+  /** True when the record was delivered as often as the queue allows, and the group stands before it. */
+  #wasLastDelivery(offset: number): boolean {
+    const { deliveriesMax } = this.#queue;
+    const { record } = this;
+    const isNext = record.conflated || record.committed + 1 === offset;
+    return deliveriesMax > 0 && record.attemptCount >= deliveriesMax && record.attemptOffset === offset && isNext;
   }
 
   /** Files the head, then walks up the batch to the first record that has to come back. */
-  #settleAbove(signal: number, head: Named): void {
+  #settleAbove(signal: number, head: Named, headText: string): void {
     const record = this.record;
     const { options } = this.#queue;
     const headError = head.error ?? noText;
@@ -193,7 +208,7 @@ export class Settlement {
     const end = record.conflated ? signal : record.leaseEnd;
     const lastCompleted = this.#completedBelow(Number.POSITIVE_INFINITY);
     record.retryCount = 0;
-    this.#give(signal, head, headError);
+    this.#give(signal, head, headText);
     let settled = signal;
     for (let offset = signal + 1; offset <= end; offset++) {
       const named = this.#named?.get(offset);
@@ -264,7 +279,10 @@ export class Settlement {
       this.#outcome.leaseReleased[item] = released;
       if (filed === null || this.#outcome.errors[item] !== ackError.none || offsets[i] <= before) continue;
       const status = this.#items.statuses[item];
-      const gaveUp = status === ackStatus.failed || status === ackStatus.dlq;
+      const gaveUp =
+        status === ackStatus.failed ||
+        status === ackStatus.dlq ||
+        (status === ackStatus.retry && offsets[i] === this.#lastDelivered);
       if (gaveUp && filed.has(offsets[i])) this.#outcome.deadLettered[item] = 1;
     }
   }

@@ -4,7 +4,7 @@
  *
  *   by id      (stamp, index) → row: a hash look-up
  *   in order   all rows, those of a queue, those of a group of it: arrays in filing order. A removed row stays as a
- *              hole until half of its array is holes; then they are squeezed out. So removal is O(1), amortised
+ *              hole until half of its array is holes; then they are squeezed out, step by step with the changes that follow
  *   by record  pid → its only row, or its rows by offset
  *
  * A queue's rows go with it at once; what its rows occupy in the look-ups is given back by `collectGarbage`, in slices.
@@ -29,31 +29,97 @@ function isLive(row: Row): boolean {
 }
 
 const holesKept = 64;
+/** Places that a page looks at before others have their turn. */
+const pageStep = 500;
+/** Holes are squeezed out some places at a time, after so many changes: long before half of the places are holes again. */
+const squeezeStep = { changes: 64, places: 512 } as const;
 
 /** Rows in filing order, which is that of (stamp, index), with holes where rows were removed. */
 class LetterList {
-  rows: Row[] = [];
+  /**
+   * While holes are squeezed out, places [#squeezedTo, #squeezedFrom) mean nothing: what was live in them has moved to
+   * before #squeezedTo.
+   */
+  #rows: Row[] = [];
+  #squeezedTo = 0;
+  #squeezedFrom = 0;
+  #isSqueezing = false;
+  #changes = 0;
   live = 0;
+  /** Rises when rows get other places. */
+  moves = 0;
+
+  /** Rows and holes. */
+  get length(): number {
+    return this.#rows.length - this.#squeezedFrom + this.#squeezedTo;
+  }
+
+  at(place: number): Row {
+    return this.#rows[place < this.#squeezedTo ? place : place + this.#squeezedFrom - this.#squeezedTo];
+  }
 
   add(row: Row): void {
-    this.rows.push(row);
+    this.#rows.push(row);
     this.live++;
+    this.#changed();
   }
 
   /** `count` of its rows are holes from now on. */
   removed(count: number): void {
     this.live -= count;
-    const holes = this.rows.length - this.live;
-    if (holes > holesKept && holes > this.live) this.rows = this.rows.filter(isLive);
+    const holes = this.length - this.live;
+    if (holes > holesKept && holes > this.live) this.#isSqueezing = true;
+    this.#changed();
   }
 
-  /** Index of the first row filed after (stampUs, index). */
+  #changed(): void {
+    if (!this.#isSqueezing || ++this.#changes < squeezeStep.changes) return;
+    this.#changes = 0;
+    this.#squeeze(squeezeStep.places);
+  }
+
+  /** Takes out the last place, which may be a hole. */
+  pop(): Row {
+    const row = this.at(this.length - 1);
+    // Nothing is squeezed out of a list that is given back from its end.
+    this.#rows.length--;
+    if (this.#rows.length === this.#squeezedFrom) this.#endSqueeze();
+    return row;
+  }
+
+  /** Looks at the next `count` places for holes to squeeze out. */
+  squeeze(count: number): void {
+    if (this.#isSqueezing) this.#squeeze(count);
+  }
+
+  #squeeze(count: number): void {
+    const rows = this.#rows;
+    const end = Math.min(rows.length, this.#squeezedFrom + count);
+    let to = this.#squeezedTo;
+    for (let from = this.#squeezedFrom; from < end; from++) {
+      const row = rows[from];
+      if (isLive(row)) rows[to++] = row;
+    }
+    this.#squeezedTo = to;
+    this.#squeezedFrom = end;
+    this.moves++;
+    if (end === rows.length) this.#endSqueeze();
+  }
+
+  #endSqueeze(): void {
+    this.#rows.length = this.#squeezedTo;
+    this.#squeezedTo = 0;
+    this.#squeezedFrom = 0;
+    this.#isSqueezing = false;
+  }
+
+  /** Place of the first row filed after (stampUs, index). */
   after(stampUs: number, index: number): number {
     let low = 0;
-    let high = this.rows.length;
+    let high = this.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      const { record } = this.rows[middle];
+      const { record } = this.at(middle);
       if (record.stampUs < stampUs || (record.stampUs === stampUs && record.index <= index)) low = middle + 1;
       else high = middle;
     }
@@ -202,17 +268,21 @@ export class DeadLetters {
   collectGarbage(max: number): void {
     let left = max;
     for (let queue = this.#removedQueues[0]; queue !== undefined && left > 0; queue = this.#removedQueues[0]) {
-      for (; left > 0 && queue.rows.length > 0; left--) {
-        const row = queue.rows.pop() as Row;
+      for (; left > 0 && queue.length > 0; left--) {
+        const row = queue.pop();
         if (!row.isRemoved) this.#forget(row);
       }
-      if (queue.rows.length === 0) this.#removedQueues.shift();
+      if (queue.length === 0) this.#removedQueues.shift();
     }
+    this.#all.squeeze(max * (squeezeStep.places / squeezeStep.changes));
   }
 
   /** In filing order. */
   *all(): Generator<DeadLetterRecord> {
-    for (const row of this.#all.rows) if (isLive(row)) yield row.record;
+    for (let i = 0; i < this.#all.length; i++) {
+      const row = this.#all.at(i);
+      if (isLive(row)) yield row.record;
+    }
   }
 
   #list(selection: LetterSelection): LetterList | undefined {
@@ -229,18 +299,33 @@ export class DeadLetters {
     return count;
   }
 
-  /** A page of the selected rows, newest first, and how many there are. */
-  page(selection: LetterSelection, offset: number, limit: number): { rows: DeadLetterRecord[]; total: number } {
+  /**
+   * A page of the selected rows, newest first, and how many there are. Yields how many places it has looked at since the
+   * last time; rows may come and go meanwhile.
+   */
+  *page(
+    selection: LetterSelection,
+    offset: number,
+    limit: number,
+  ): Generator<number, { rows: DeadLetterRecord[]; total: number }, undefined> {
     const rows: DeadLetterRecord[] = [];
     const total = this.countOf(selection);
-    const list = this.#list(selection)?.rows ?? [];
     // Only a group without a queue has rows of others in its list.
     const group = selection.queueNumber === null ? selection.group : null;
     let passed = 0;
-    for (let i = list.length - 1; i >= 0 && rows.length < limit && passed < total; i--) {
-      const row = list[i];
-      if (!isLive(row) || (group !== null && row.record.group !== group)) continue;
-      if (passed++ >= offset) rows.push(row.record);
+    let place: LetterPlace = { stampUs: Number.POSITIVE_INFINITY, index: 0 };
+    while (rows.length < limit && passed < total) {
+      const list = this.#list(selection);
+      const end = list?.after(place.stampUs, place.index - 1) ?? 0;
+      const from = Math.max(0, end - pageStep);
+      for (let i = end - 1; i >= from && list !== undefined && rows.length < limit; i--) {
+        const row = list.at(i);
+        place = row.record;
+        if (!isLive(row) || (group !== null && row.record.group !== group)) continue;
+        if (passed++ >= offset) rows.push(row.record);
+      }
+      if (from === 0) break;
+      yield end - from;
     }
     return { rows, total };
   }
@@ -257,17 +342,18 @@ export class DeadLetters {
   ): boolean {
     const list = this.#list(selection);
     if (list === undefined) return true;
-    // Visits may remove rows: the array they were in is walked to where it ended.
-    const { rows } = list;
-    const start = list.after(place.stampUs, place.index);
-    const end = Math.min(rows.length, start + max);
-    for (let i = start; i < end; i++) {
-      const row = rows[i];
+    let at = list.after(place.stampUs, place.index);
+    for (let steps = 0; steps < max && at < list.length; steps++) {
+      const row = list.at(at);
+      const { moves } = list;
       place.stampUs = row.record.stampUs;
       place.index = row.record.index;
-      if (isLive(row) && !visit(row.record)) return i === rows.length - 1;
+      const goesOn = !isLive(row) || visit(row.record);
+      // A visit may remove rows.
+      at = list.moves === moves ? at + 1 : list.after(place.stampUs, place.index);
+      if (!goesOn) break;
     }
-    return end === rows.length;
+    return at >= list.length;
   }
 
   // What gives log space back asks.

@@ -11,6 +11,7 @@ import { type DecisionContext, idLookup, type NeedsLoad, needsLoad } from './dec
 import { type IdParts, parseId } from './ids.ts';
 import type { Refusal } from './outcomes.ts';
 import { usPerMs } from './queue.ts';
+import { offsetOfId, offsetOfMessageId } from './record-lookup.ts';
 
 const delayUsMax = limits.dueDelayMsMax * usPerMs;
 
@@ -57,27 +58,12 @@ const parts: IdParts = { stampUs: 0, number: 0, index: 0 };
 
 /** Offset of the newest record with this transactionId, else of the one with this message id; or one of `idLookup`. */
 function offsetOfName(context: DecisionContext, lane: number, pid: number, name: RecordName): number {
-  const { ids, blocks, state } = context;
-  const { bytes } = name;
-  const offset = ids.find(lane, pid, name.hashHigh, name.hashLow, 0);
-  if (offset === idLookup.missing) return offset;
-  const logStart = state.partitions.logStart[lane];
-  // A record that was removed is still remembered by its id.
-  if (offset >= logStart) {
-    const view = blocks.open(lane, pid, offset);
-    if (view === undefined) return idLookup.missing;
-    view.select(offset - view.firstOffset);
-    const own = view.bytes.subarray(view.idStart, view.idEnd);
-    if (own.length === bytes.length && own.every((byte, i) => byte === bytes[i])) return offset;
-  }
-  if (!parseId(state.identity, bytes, 0, bytes.length, parts) || parts.number !== pid) return idLookup.absent;
-  const { stampUs, index } = parts;
-  const first = ids.firstFrom(lane, pid, stampUs);
-  if (first < 0) return first;
-  if (first < logStart) return idLookup.absent;
-  const view = blocks.open(lane, pid, first);
-  if (view === undefined) return idLookup.missing;
-  return view.stampUs === stampUs && index < view.count ? first + index : idLookup.absent;
+  const { bytes, hashHigh, hashLow } = name;
+  const { logStart } = context.state.partitions;
+  const offset = offsetOfId(context, lane, pid, hashHigh, hashLow, 0, bytes, 0, bytes.length);
+  if (offset === idLookup.missing || offset >= logStart[lane]) return offset;
+  const isMessageId = parseId(context.state.identity, bytes, 0, bytes.length, parts) && parts.number === pid;
+  return isMessageId ? offsetOfMessageId(context, lane, pid, parts) : idLookup.absent;
 }
 
 /** What became of a record that was moved or cancelled. */

@@ -17,6 +17,7 @@ export {
 } from './decision.ts';
 export { type DueChange, decideDueChange, type RecordName } from './due.ts';
 export { Expiry } from './expiry.ts';
+export { hasLimits, rateAllowance } from './group-limits.ts';
 export {
   decideDeleteGroup,
   decidePauseGroup,

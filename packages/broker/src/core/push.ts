@@ -6,19 +6,12 @@
  */
 import { limits } from '@lanemq/protocol';
 import { type PushItems, pushHash, pushSlice } from './commands.ts';
-import {
-  type BlockView,
-  type DecisionContext,
-  ensureQueue,
-  idLookup,
-  type NeedsLoad,
-  nameRefusal,
-  needsLoad,
-} from './decision.ts';
+import { type DecisionContext, ensureQueue, idLookup, type NeedsLoad, nameRefusal, needsLoad } from './decision.ts';
 import { dueUsOf, tooDistantRefusal, tooManyDueRefusal } from './due.ts';
 import { type IdParts, idIndexMax, parseId } from './ids.ts';
 import { itemStatus, type PushOutcome, type Refusal } from './outcomes.ts';
 import type { Queue } from './queue.ts';
+import { offsetOfId, offsetOfMessageId } from './record-lookup.ts';
 
 const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
@@ -258,39 +251,23 @@ export class PushDecider {
     const idEnd = items.slices[s + pushSlice.idEnd];
     const high = items.hashes[h + pushHash.idHigh];
     const low = items.hashes[h + pushHash.idLow];
-    let offset = ids.find(lane, pid, high, low, sinceUs);
-    if (offset === idLookup.missing) return offset;
-    const logStart = state.partitions.logStart[lane];
-    if (offset >= 0 && offset < logStart) {
-      // The record was removed, and its id with it: the fingerprint alone remembers, until the window is over.
-      fillDuplicate(outcome, item, offset, pid, ids.found.stampUs, ids.found.index);
-      return offset;
+    const known = offsetOfId(context, lane, pid, high, low, sinceUs, items.bytes, idStart, idEnd);
+    if (known === idLookup.missing) return known;
+    if (known >= 0) {
+      fillDuplicate(outcome, item, known, pid, ids.found.stampUs, ids.found.index);
+      return known;
     }
-    let view = offset === idLookup.absent ? undefined : context.blocks.open(lane, pid, offset);
-    if (offset !== idLookup.absent) {
-      if (view === undefined) return idLookup.missing;
-      // Fingerprints can agree by chance or by design; only the id itself makes a duplicate.
-      if (!hasId(view, offset - view.firstOffset, items.bytes, idStart, idEnd)) offset = idLookup.absent;
-    }
-    if (offset === idLookup.absent) {
-      // The id of a record that was pushed without one is its message id, which says where it is.
-      const parts = this.#idParts;
-      const isOurs =
-        parseId(state.identity, items.bytes, idStart, idEnd, parts) && parts.number === pid && parts.stampUs >= sinceUs;
-      if (!isOurs) return idLookup.absent;
-      const first = ids.firstFrom(lane, pid, parts.stampUs);
-      if (first < 0) return first;
-      if (first < logStart) return idLookup.absent;
-      view = context.blocks.open(lane, pid, first);
-      if (view === undefined) return idLookup.missing;
-      if (view.stampUs !== parts.stampUs) return idLookup.absent;
-      if (parts.index >= view.count || view.hashLow(parts.index) !== 0 || view.hashHigh(parts.index) !== 0) {
-        return idLookup.absent;
-      }
-      offset = first + parts.index;
-    }
+    // The id of a record that was pushed without one is its message id, which says where it is.
+    const parts = this.#idParts;
+    const isOurs =
+      parseId(state.identity, items.bytes, idStart, idEnd, parts) && parts.number === pid && parts.stampUs >= sinceUs;
+    if (!isOurs) return idLookup.absent;
+    const offset = offsetOfMessageId(context, lane, pid, parts);
+    if (offset < 0) return offset;
+    const view = context.blocks.open(lane, pid, offset);
     if (view === undefined) return idLookup.missing;
-    fillDuplicate(outcome, item, offset, pid, view.stampUs, offset - view.firstOffset);
+    if (view.hashLow(parts.index) !== 0 || view.hashHigh(parts.index) !== 0) return idLookup.absent;
+    fillDuplicate(outcome, item, offset, pid, parts.stampUs, parts.index);
     return offset;
   }
 
@@ -408,14 +385,6 @@ function fillDuplicate(
   outcome.pids[item] = pid;
   outcome.stamps[item] = stampUs;
   outcome.indexes[item] = index;
-}
-
-/** True when the record has exactly these bytes for its transactionId. */
-function hasId(view: BlockView, index: number, bytes: Uint8Array, start: number, end: number): boolean {
-  view.select(index);
-  if (view.idEnd - view.idStart !== end - start) return false;
-  for (let p = view.idStart, q = start; q < end; p++, q++) if (view.bytes[p] !== bytes[q]) return false;
-  return true;
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };

@@ -3,10 +3,12 @@
  *
  *   announced length over the limit        413 at once, before a byte of it is read
  *   no length (chunked) and grown over it  413 as soon as it is
- *   compressed                             unpacked while it arrives; the limit is on the unpacked size
+ *   compressed                             unpacked while it arrives; the limit is on either size
  *   unknown coding                         415
  *   not UTF-8                              400
  *   cut off by the client                  nothing happens
+ *
+ * What is left of a body that was refused is read and dropped within the same limit, so that the connection can go on.
  *
  * Memory for bodies is under a budget (admission.ts): of what the headers announce, or of what has arrived when they
  * announce nothing or less.
@@ -18,7 +20,7 @@ import type { Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type { ErrorCode } from '@lanemq/protocol';
 import type { Admission, Admitted } from './admission.ts';
-import { type BrokerRequest, Exchange } from './exchange.ts';
+import { type BrokerRequest, dropBody, Exchange } from './exchange.ts';
 import type { Services } from './services.ts';
 
 /** What a body is charged on entry when its length is not announced; it grows from there. */
@@ -39,6 +41,10 @@ function onData(this: BrokerRequest, chunk: Buffer): void {
   (this.exchange as BodyExchange).arrived(chunk);
 }
 
+function onPacked(this: BrokerRequest, chunk: Buffer): void {
+  (this.exchange as BodyExchange).packedArrived(chunk);
+}
+
 function onEnd(this: BrokerRequest): void {
   (this.exchange as BodyExchange).ended();
 }
@@ -54,6 +60,8 @@ export abstract class BodyExchange extends Exchange implements Admitted {
   #decoder: Transform | null = null;
   /** Bytes of the unpacked body that have arrived. */
   #received = 0;
+  /** … of the packed one. */
+  #packed = 0;
   /** The only chunk so far, or the whole body being filled when its length is announced. */
   #body: Uint8Array = emptyBody;
   /** Chunks of a body whose length is not known. */
@@ -102,6 +110,7 @@ export abstract class BodyExchange extends Exchange implements Admitted {
       return;
     }
     if (this.#coding !== '' && this.#coding !== 'identity' && !decoders.has(this.#coding)) {
+      this.#dropRest();
       this.fail('unsupported_encoding', `Content-Encoding ${this.#coding} is not supported; gzip, deflate and br are`);
       return;
     }
@@ -154,9 +163,17 @@ export abstract class BodyExchange extends Exchange implements Admitted {
     }
   }
 
+  /** A piece of the packed body, which may be large and hold nothing. */
+  packedArrived(chunk: Uint8Array): void {
+    this.#packed += chunk.length;
+    if (!this.#closed && this.#packed > this.bodyBytesMax()) this.#tooLarge();
+  }
+
   ended(): void {
     if (this.#closed) return;
     this.#closed = true;
+    // Some codings end before the body does.
+    if (!this.request.complete) this.#dropRest();
     if (this.#chunks !== null) {
       this.#body = this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks);
       this.#chunks = null;
@@ -207,10 +224,10 @@ export abstract class BodyExchange extends Exchange implements Admitted {
     this.#decoder.on('error', () => {
       if (this.#closed) return;
       this.#drop();
-      this.request.unpipe();
-      this.request.resume();
+      this.#dropRest();
       this.badBody(`not valid ${this.#coding}`);
     });
+    this.request.on('data', onPacked);
     this.request.pipe(this.#decoder);
   }
 
@@ -223,24 +240,24 @@ export abstract class BodyExchange extends Exchange implements Admitted {
     }
     this.#drop();
     // Nobody knows how much more of it would have to be read to get to the next request.
-    this.response.shouldKeepAlive = false;
+    this.hangsUp = true;
     this.#noRoom();
     return false;
   }
 
   #noRoom(): void {
+    this.#dropRest();
     if (this.#admission === this.services.pushAdmission) {
       this.fail('overloaded', 'no room for more request bytes in flight; try again later');
     } else {
       this.fail('retry', 'no room for more request bytes in flight; nothing was done');
     }
-    this.#dropRest();
   }
 
   #tooLarge(): void {
     this.#drop();
     this.#dropRest();
-    this.answerAndHangUp(413, `body over the limit of ${this.bodyBytesMax()} bytes\n`);
+    this.refuseTooLarge(this.bodyBytesMax());
   }
 
   /** Stops reading and forgets what was read. */
@@ -253,9 +270,8 @@ export abstract class BodyExchange extends Exchange implements Admitted {
 
   /** What is still on its way goes nowhere. */
   #dropRest(): void {
-    if (this.#decoder === null) return;
     this.request.unpipe();
-    this.#decoder.destroy();
-    this.request.resume();
+    this.#decoder?.destroy();
+    dropBody(this.request, this.bodyBytesMax());
   }
 }

@@ -4,6 +4,7 @@ import { limits } from '@lanemq/protocol';
 import { asciiBytes, type ByteWriter } from '../codec/mod.ts';
 import {
   type ConsumptionMode,
+  type DueFacts,
   type MessageDetail,
   type MessageFilter,
   type MessagePage,
@@ -17,7 +18,7 @@ import type { Exchange } from './exchange.ts';
 import { isoTime } from './iso-time.ts';
 import { BadParameter, type QueryParameters } from './query-parameters.ts';
 import { optionsJson, timeOrNull } from './queue-json.ts';
-import { beginRead, clamped, jsonAnswer, readPage, readParameters, replyWith } from './queue-routes.ts';
+import { beginRead, clamped, jsonAnswer, readPage, readParameters, replyWith } from './read-route.ts';
 import { timeOf } from './resource-routes.ts';
 
 const dataIs = asciiBytes(',"data":');
@@ -77,6 +78,11 @@ function writeWithPayload(writer: ByteWriter, facts: object, payload: Uint8Array
   writer.byte(closeBrace);
 }
 
+/** Of a message that waits for a time of its own, or was cancelled before it; all others have none. */
+function dueJson({ dueUs, isCancelled }: DueFacts): object {
+  return { ...(dueUs > 0 ? { dueAt: isoTime(dueUs) } : {}), ...(isCancelled ? { cancelled: true } : {}) };
+}
+
 function messageJson(message: MessageView): object {
   return {
     id: message.id,
@@ -100,6 +106,7 @@ function messageJson(message: MessageView): object {
     leaseExpiresAt: timeOrNull(message.leaseExpiresAtUs),
     segment: { seq: message.appendOffset, frameIdx: message.appendIndex },
     isEncrypted: message.isEncrypted,
+    ...dueJson(message),
   };
 }
 
@@ -191,6 +198,7 @@ function peekEndJson(view: PeekView, limit: number): object {
       deliveryAttempts: facts.attemptCount,
       heldUntil: timeOrNull(facts.heldUntilUs),
       delayedUntil: timeOrNull(facts.delayedUntilUs),
+      blockedBy: facts.blockedBy,
     })),
   };
 }
@@ -225,6 +233,7 @@ export function peekPartition(exchange: Exchange, queue: string, partition: stri
         isEncrypted: record.isEncrypted,
         payloadAvailable: record.payload !== null,
         deadLetter: record.isDeadLetter,
+        ...dueJson(record),
         states: record.states.map(({ state, untilUs }, group) => ({
           group: view.groups[group].group,
           state,

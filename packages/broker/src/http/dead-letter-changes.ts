@@ -10,18 +10,19 @@
  *   DELETE /api/v1/dlq/redrive/{id}                        cancel one
  */
 import { errorTable } from '@lanemq/protocol';
-import type { Refusal } from '../core/mod.ts';
-import type {
-  DeadLetterAddress,
-  RedriveRequest,
-  RedriveView,
-  ReplayOutcome,
-  ReplayTarget,
-  Reply,
+import type { BrokerIdentity, Refusal } from '../core/mod.ts';
+import {
+  type DeadLetterAddress,
+  type RedriveRequest,
+  type RedriveView,
+  type ReplayOutcome,
+  type ReplayTarget,
+  type Reply,
+  readPartitionRef,
 } from '../runtime/mod.ts';
 import type { Exchange } from './exchange.ts';
 import { isoTime, parseIsoTime } from './iso-time.ts';
-import { jsonAnswer, readParameters, replyWith } from './queue-routes.ts';
+import { jsonAnswer, readParameters, replyWith } from './read-route.ts';
 import { isObject, type JsonObject, parseJson, SmallBodyExchange } from './small-body.ts';
 
 /** Message id of a replay that stored nothing. */
@@ -53,19 +54,21 @@ function targetOf(source: JsonObject): ReplayTarget {
   return { queue: optionalName(source, 'queue'), partition: optionalName(source, 'partition') };
 }
 
-/** The address of a path. Partition ids are decimal numbers; another text is no partition. */
-export function addressOf(partitionId: string, transactionId: string): DeadLetterAddress {
-  const isNumber = /^\d{1,15}$/.test(partitionId);
-  return { pid: isNumber ? Number(partitionId) : -1, transactionId };
+/** The address of a path: the partition by its number or its UUID. */
+export function addressOf(
+  identity: BrokerIdentity,
+  [partitionId, transactionId]: readonly string[],
+): DeadLetterAddress {
+  return { partition: readPartitionRef(identity, partitionId), transactionId };
 }
 
 function replayAnswer(outcome: ReplayOutcome): { status: number; body: Uint8Array } {
   switch (outcome.result) {
     case 'gone':
-      return jsonAnswer(404, { success: false, result: 'gone', error: notFoundText });
+      return jsonAnswer(404, { success: false, result: 'gone', error: notFoundText, code: 'not_found' });
     case 'refused': {
       const { code, message } = outcome.refusal;
-      return jsonAnswer(409, { success: false, error: message, reason: code, dlqRowRemoved: false });
+      return jsonAnswer(409, { success: false, error: message, code, reason: code, dlqRowRemoved: false });
     }
     default: {
       const isMoved = outcome.result === 'moved';
@@ -153,12 +156,13 @@ export class ReplayExchange extends ChangeExchange<ReplayOutcome> {
   }
 }
 
-export function deleteAddress(exchange: Exchange, partitionId: string, transactionId: string): void {
+export function deleteAddress(exchange: Exchange, names: readonly string[]): void {
   const { engine, supervisor } = exchange.services;
   supervisor.handedOver(exchange);
+  const [partitionId, transactionId] = names;
   const facts = { partitionId, transactionId };
   engine.deadLetterChanges.deleteAt(
-    addressOf(partitionId, transactionId),
+    addressOf(engine.identity, names),
     replyWith<{ deleted: number }>(exchange, ({ deleted }) =>
       deleted > 0
         ? jsonAnswer(200, { success: true, ...facts, deleted })
@@ -166,6 +170,7 @@ export function deleteAddress(exchange: Exchange, partitionId: string, transacti
             success: false,
             ...facts,
             error: notFoundText,
+            code: 'not_found',
             message: 'there is no dead letter with this partitionId and transactionId',
           }),
     ),

@@ -6,7 +6,7 @@ import type { DeadLetterPage, DeadLetterView } from '../runtime/mod.ts';
 import type { Exchange } from './exchange.ts';
 import { isoTime } from './iso-time.ts';
 import type { QueryParameters } from './query-parameters.ts';
-import { beginRead, readPage, readParameters, replyWith } from './queue-routes.ts';
+import { beginRead, readPage, readParameters, replyWith } from './read-route.ts';
 
 const messagesAre = asciiBytes('{"messages":[');
 const dataIs = asciiBytes(',"data":');

@@ -1,11 +1,20 @@
 /** Routes about messages that wait for their time: list, move, cancel. */
 
 import { limits } from '@lanemq/protocol';
-import type { ChangedDue, DueFilter, DueMessage, DuePage, DuePlace } from '../runtime/mod.ts';
+import type { BrokerIdentity } from '../core/mod.ts';
+import {
+  type ChangedDue,
+  type DueChangeRequest,
+  type DueFilter,
+  type DueMessage,
+  type DuePage,
+  type DuePlace,
+  readPartitionRef,
+} from '../runtime/mod.ts';
 import { Exchange } from './exchange.ts';
 import { isoTime, parseIsoTime } from './iso-time.ts';
 import { BadParameter, type QueryParameters } from './query-parameters.ts';
-import { beginRead, clamped, jsonAnswer, readParameters, replyWith } from './queue-routes.ts';
+import { beginRead, clamped, jsonAnswer, readParameters, replyWith } from './read-route.ts';
 import type { Call } from './routes.ts';
 import { isObject, parseJson, SmallBodyExchange } from './small-body.ts';
 
@@ -101,20 +110,20 @@ export function readDue(body: unknown): number | string {
   return us === undefined ? 'dueAt must be an ISO-8601 time or milliseconds since 1970' : Math.max(us, 0);
 }
 
-type NamedPartition = { readonly queue: string; readonly partition: string };
-
 /** Which message a path names, by the number of its names: its id; partition id and id; queue, partition and id. */
-function named(names: readonly string[]): { partition: number | NamedPartition | null; name: string } | string {
+function named(identity: BrokerIdentity, names: readonly string[]): Omit<DueChangeRequest, 'due'> | string {
   const name = names.at(-1) ?? '';
   if (name === '') return 'the path ends with the transactionId or the message id';
   if (names.length === 1) return { partition: null, name };
   if (names.length === 3) return { partition: { queue: names[0], partition: names[1] || 'Default' }, name };
-  if (!/^\d{1,15}$/.test(names[0])) return 'the partition id is not a decimal number';
-  return { partition: Number(names[0]), name };
+  const partition = readPartitionRef(identity, names[0]);
+  return partition === null
+    ? 'the partition id is neither a decimal number nor a UUID of a partition'
+    : { partition, name };
 }
 
 function change(exchange: Exchange, names: readonly string[], due: number | null): void {
-  const message = named(names);
+  const message = named(exchange.services.engine.identity, names);
   if (typeof message === 'string') {
     exchange.fail('bad_request', message);
     return;

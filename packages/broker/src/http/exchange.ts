@@ -16,6 +16,37 @@ export class BrokerRequest extends IncomingMessage {
   exchange: Exchange | null = null;
   /** The client sends its body only when it is told to continue. */
   awaitsContinue = false;
+  /** Bytes of the body that may still be read and dropped. */
+  droppable = 0;
+}
+
+/** Bytes of a body that are read and dropped where none is wanted. */
+export const unwantedBytesMax = 64 * 1024;
+
+// One function serves all requests.
+function onDropped(this: BrokerRequest, chunk: Uint8Array): void {
+  this.droppable -= chunk.length;
+  // Node would go on reading and dropping for as long as a request may take.
+  if (this.droppable < 0) this.destroy();
+}
+
+/** Reads what is left of a body and drops it; beyond `bytesMax` the connection is cut. */
+export function dropBody(request: BrokerRequest, bytesMax: number): void {
+  request.droppable = bytesMax;
+  request.on('data', onDropped);
+  // Of a body that was never read from node drops the rest unseen.
+  request.read(0);
+  request.resume();
+}
+
+/** Length of the body by the headers: 0 = there is none, Infinity = they do not tell. */
+export function announcedBytes({ rawHeaders }: BrokerRequest): number {
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i];
+    if (name.length === 14 && name.toLowerCase() === 'content-length') return Number(rawHeaders[i + 1]);
+    if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') return Number.POSITIVE_INFINITY;
+  }
+  return 0;
 }
 
 const jsonType = 'application/json';
@@ -52,6 +83,10 @@ export class Exchange implements Supervised {
   answered = false;
   /** It counts among the large reads that are running. */
   isLargeRead = false;
+  /** The answer ends the connection, although the client may still be sending. */
+  protected hangsUp = false;
+  /** Length of a body that nobody wants. */
+  #unwantedBytes = 0;
 
   list: SupervisedList | null = null;
   previous: Supervised | null = null;
@@ -70,15 +105,24 @@ export class Exchange implements Supervised {
     return this.response.socket !== null;
   }
 
-  /** For a route that takes no body: what comes nevertheless is dropped, so that it hides no disconnect. */
+  /** For a route that takes no body: a small one that comes nevertheless is dropped, so that it hides no disconnect. */
   ignoreBody(): this {
-    this.request.resume();
+    this.#unwantedBytes = announcedBytes(this.request);
+    if (this.#unwantedBytes === Number.POSITIVE_INFINITY) dropBody(this.request, unwantedBytesMax);
+    else if (this.#unwantedBytes <= unwantedBytesMax) this.request.resume();
     return this;
   }
 
   /** Answers with a body of JSON text; `body` belongs to the answer from here on. */
   answerJson(status: number, body: Uint8Array): void {
     this.#answer(status, ['Content-Type', jsonType, 'Content-Length', String(body.length)], body);
+  }
+
+  /** The same for a body that was made in pieces. `whenSent`: they are not needed any more; never when the client is gone. */
+  answerJsonPieces(status: number, pieces: readonly Uint8Array[], whenSent?: () => void): void {
+    const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    if (whenSent !== undefined && !this.answered) this.response.once('finish', whenSent);
+    this.#answer(status, ['Content-Type', jsonType, 'Content-Length', String(length)], pieces, length);
   }
 
   answerValue(status: number, value: object): void {
@@ -116,32 +160,10 @@ export class Exchange implements Supervised {
     this.fail(refusal.code, refusal.message, refusal.retryAfterSeconds);
   }
 
-  /**
-   * Answers in plain text and ends the connection, although the client may still be sending.
-   */
-  answerAndHangUp(status: number, text: string): void {
-    if (this.answered) return;
-    this.answered = true;
-    this.#count(status);
-    const { request, response } = this;
-    if (response.destroyed) return;
-    const body = Buffer.from(text);
-    response.shouldKeepAlive = false;
-    response.writeHead(status, ['Content-Type', textType, 'Content-Length', String(body.length)]);
-    response.write(body);
-    const finish = () => response.end();
-    const timer = setTimeout(finish, lingerMs);
-    timer.unref();
-    request.once('close', () => {
-      clearTimeout(timer);
-      finish();
-    });
-    let dropped = 0;
-    request.on('data', (chunk: Uint8Array) => {
-      dropped += chunk.length;
-      if (dropped > lingerBytesMax) request.pause();
-    });
-    request.resume();
+  /** Refuses a body in plain text and ends the connection. */
+  refuseTooLarge(bytesMax: number): void {
+    this.hangsUp = true;
+    this.answerText(413, textType, `body over the limit of ${bytesMax} bytes\n`);
   }
 
   overdue(): void {
@@ -157,7 +179,12 @@ export class Exchange implements Supervised {
     answers.set(status, (answers.get(status) ?? 0) + 1);
   }
 
-  #answer(status: number, headers: string[], body: Uint8Array | null): void {
+  #answer(
+    status: number,
+    headers: string[],
+    body: Uint8Array | readonly Uint8Array[] | null,
+    length = body?.length ?? 0,
+  ): void {
     if (this.answered) return;
     this.answered = true;
     const { services, response } = this;
@@ -166,20 +193,47 @@ export class Exchange implements Supervised {
     supervisor.done(this);
     this.#count(status);
     if (response.destroyed) return;
-    if (services.closing) response.shouldKeepAlive = false;
+    const isComing = !this.request.complete;
+    if (isComing && this.#unwantedBytes > unwantedBytesMax) this.hangsUp = true;
+    if (services.closing || this.hangsUp) response.shouldKeepAlive = false;
     response.writeHead(status, headers);
-    if (body === null) {
-      response.end();
-      return;
-    }
-    response.end(body);
+    const pieces = body === null || body instanceof Uint8Array ? [] : body;
+    if (pieces.length > 0) response.cork();
+    for (const piece of pieces) response.write(piece);
+    const last = body instanceof Uint8Array ? body : null;
+    if (this.hangsUp && isComing) {
+      if (last === null) response.flushHeaders();
+      else response.write(last);
+      if (pieces.length > 0) response.uncork();
+      this.#linger();
+    } else response.end(last);
+    if (body === null) return;
     // The usual answer is in the kernel's hands by now. What is not, either waits for the client to read or for its
     // turn on the connection.
     const { socket } = response;
     if (socket !== null && socket.writableLength === 0) return;
-    supervisor.unsent(this, body.length);
+    supervisor.unsent(this, length);
     const taken = () => supervisor.done(this);
     response.once('finish', taken);
     response.once('close', taken);
+  }
+
+  /** Ends the answer, and with it the connection, when the client has stopped sending or has had time to read it. */
+  #linger(): void {
+    const { request, response } = this;
+    const finish = () => response.end();
+    const timer = setTimeout(finish, lingerMs);
+    timer.unref();
+    request.once('close', () => {
+      clearTimeout(timer);
+      finish();
+    });
+    let dropped = 0;
+    request.droppable = Number.POSITIVE_INFINITY;
+    request.on('data', (chunk: Uint8Array) => {
+      dropped += chunk.length;
+      if (dropped > lingerBytesMax) request.pause();
+    });
+    request.resume();
   }
 }

@@ -18,6 +18,7 @@ import type {
   OffsetsEntry,
   PartitionBounds,
 } from '../runtime/mod.ts';
+import { pieceBytes, pieceCapacity } from './answer-pieces.ts';
 import { BadField, cursorText, readChangedBody, readFetchBody, readOffsetsBody } from './fetch-body.ts';
 import { writeUuid } from './pop-answer.ts';
 import { parseJson, SmallBodyExchange } from './small-body.ts';
@@ -36,6 +37,8 @@ const nullText = asciiBytes('null');
 const transactionIdIs = asciiBytes(',"transactionId":');
 const payloadIs = asciiBytes(',"payload":');
 const tsIs = asciiBytes(',"ts":"');
+const dueAtIs = asciiBytes('","dueAt":"');
+const cancelledCloseBrace = asciiBytes('","cancelled":true}');
 const nextTsIs = asciiBytes(',"ts":');
 const quoteCloseBrace = asciiBytes('"}');
 const endOfEntries = asciiBytes(']}');
@@ -59,6 +62,9 @@ const answerBytesAtFirst = 4096;
 /** A read whose answer is written piece by piece. */
 abstract class ReadExchange<Request> extends SmallBodyExchange {
   protected writer = new ByteWriter(answerBytesAtFirst);
+  /** What was written before the writer's first byte. */
+  #pieces: Uint8Array[] = [];
+  #piecesBytes = 0;
   #held = 0;
   #cancel: (() => void) | null = null;
 
@@ -67,7 +73,7 @@ abstract class ReadExchange<Request> extends SmallBodyExchange {
   protected abstract ask(request: Request): (() => void) | null;
 
   get bytes(): number {
-    return this.writer.length;
+    return this.#piecesBytes + this.writer.length;
   }
 
   protected received(body: Uint8Array): void {
@@ -87,8 +93,7 @@ abstract class ReadExchange<Request> extends SmallBodyExchange {
 
   /** Forgets what was written. A refusal when there is no memory for an answer. */
   protected beginAnswer(): Refusal | null {
-    this.writer.reset();
-    this.hold();
+    this.#forget();
     const { supervisor } = this.services;
     if (!supervisor.hasRoomForAnswer()) return noRoom;
     if (this.list === null && !this.answered) supervisor.handedOver(this);
@@ -98,16 +103,30 @@ abstract class ReadExchange<Request> extends SmallBodyExchange {
   /** Counts what was written as memory that waits for the client. */
   protected hold(): void {
     const { supervisor } = this.services;
-    supervisor.heldBytes += this.writer.length - this.#held;
-    this.#held = this.writer.length;
+    supervisor.heldBytes += this.bytes - this.#held;
+    this.#held = this.bytes;
+  }
+
+  /** Begins the next piece when this one is full; call it between two rows. */
+  protected endPiece(): void {
+    const { writer } = this;
+    if (writer.length < pieceBytes) return;
+    this.#piecesBytes += writer.length;
+    this.#pieces.push(writer.bytes.subarray(0, writer.length));
+    this.writer = new ByteWriter(pieceCapacity, this.services.pieces.take());
   }
 
   send(failure: Refusal | null): void {
     this.#cancel = null;
-    const body = failure === null && !this.answered ? this.writer.take() : null;
+    const { writer } = this;
+    const pieces = this.#pieces;
+    const isWanted = failure === null && !this.answered;
+    if (isWanted && pieces.length > 0) pieces.push(writer.bytes.subarray(0, writer.length));
+    const whole = isWanted && pieces.length === 0 ? writer.take() : null;
     this.#drop();
     if (failure !== null) this.refuse(failure);
-    else if (body !== null) this.answerJson(200, body);
+    else if (whole !== null) this.answerJson(200, whole);
+    else if (isWanted) this.answerJsonPieces(200, pieces, () => this.services.pieces.keep(pieces));
   }
 
   override overdue(): void {
@@ -126,9 +145,15 @@ abstract class ReadExchange<Request> extends SmallBodyExchange {
   }
 
   #drop(): void {
-    this.writer.reset();
-    this.hold();
+    this.#forget();
     this.writer = noWriter;
+  }
+
+  #forget(): void {
+    this.writer.reset();
+    this.#pieces = [];
+    this.#piecesBytes = 0;
+    this.hold();
   }
 }
 
@@ -160,7 +185,7 @@ function writeBounds(writer: ByteWriter, bounds: PartitionBounds): void {
 export class FetchExchange extends ReadExchange<FetchRequest> implements FetchReply {
   protected readonly bodyName = 'bad fetch body';
   #request: FetchRequest | null = null;
-  #firstRecordAt = 0;
+  #hasRecords = false;
 
   protected read(body: unknown): FetchRequest {
     return readFetchBody(body);
@@ -190,12 +215,13 @@ export class FetchExchange extends ReadExchange<FetchRequest> implements FetchRe
     writer.raw(partitionIs);
     writer.jsonText(partition);
     writer.raw(recordsAre);
-    this.#firstRecordAt = writer.length;
+    this.#hasRecords = false;
   }
 
-  record(block: BlockReader, index: number, bytes: Uint8Array, start: number, end: number): void {
+  record(block: BlockReader, index: number, bytes: Uint8Array, start: number, end: number, dueUs: number): void {
     const { writer } = this;
-    if (writer.length > this.#firstRecordAt) writer.byte(comma);
+    if (this.#hasRecords) writer.byte(comma);
+    this.#hasRecords = true;
     writer.raw(offsetIs);
     writer.integer(block.firstOffset + index);
     writer.raw(transactionIdIs);
@@ -211,7 +237,12 @@ export class FetchExchange extends ReadExchange<FetchRequest> implements FetchRe
     writer.copy(bytes, start, end);
     writer.raw(tsIs);
     writer.timestamp(block.stampUs);
-    writer.raw(quoteCloseBrace);
+    if (dueUs > 0) {
+      writer.raw(dueAtIs);
+      writer.timestamp(dueUs);
+    }
+    writer.raw(dueUs < 0 ? cancelledCloseBrace : quoteCloseBrace);
+    this.endPiece();
   }
 
   closeEntry(index: number, bounds: PartitionBounds): void {
@@ -223,8 +254,8 @@ export class FetchExchange extends ReadExchange<FetchRequest> implements FetchRe
 
   hasRoom(): boolean {
     // Looked at for each record, and worth a look only now and then.
-    if (this.writer.length - this.#roomSeenAt < roomStepBytes && this.writer.length >= this.#roomSeenAt) return true;
-    this.#roomSeenAt = this.writer.length;
+    if (this.bytes - this.#roomSeenAt < roomStepBytes && this.bytes >= this.#roomSeenAt) return true;
+    this.#roomSeenAt = this.bytes;
     this.hold();
     return this.services.supervisor.hasRoomForAnswer();
   }
@@ -289,7 +320,7 @@ export class ChangedExchange extends ReadExchange<readonly ChangedEntry[]> imple
   protected readonly bodyName = 'bad changed body';
   #entries: readonly ChangedEntry[] = [];
   #entriesWritten = 0;
-  #firstRowAt = 0;
+  #hasRows = false;
 
   protected read(body: unknown): readonly ChangedEntry[] {
     return readChangedBody(body);
@@ -313,12 +344,13 @@ export class ChangedExchange extends ReadExchange<readonly ChangedEntry[]> imple
   openEntry(index: number): void {
     this.#beginEntry(index);
     this.writer.raw(partitionsAre);
-    this.#firstRowAt = this.writer.length;
+    this.#hasRows = false;
   }
 
   partition(row: ChangedPartition): void {
     const { writer } = this;
-    if (writer.length > this.#firstRowAt) writer.byte(comma);
+    if (this.#hasRows) writer.byte(comma);
+    this.#hasRows = true;
     writer.raw(nameIs);
     writer.jsonBytes(row.name, 0, row.name.length);
     writer.raw(idIs);
@@ -331,6 +363,7 @@ export class ChangedExchange extends ReadExchange<readonly ChangedEntry[]> imple
     writer.raw(lastWriteAtIs);
     writer.timestamp(row.lastStampUs);
     writer.raw(quoteCloseBrace);
+    this.endPiece();
   }
 
   closeEntry(next: number): void {

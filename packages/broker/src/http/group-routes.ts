@@ -13,7 +13,7 @@ import type {
 import type { Exchange } from './exchange.ts';
 import { groupJson, groupQueueJson, laggingJson } from './group-json.ts';
 import { isoTime, parseIsoTime } from './iso-time.ts';
-import { beginRead, clamped, jsonAnswer, readPage, readParameters, replyWith } from './queue-routes.ts';
+import { beginRead, clamped, jsonAnswer, readPage, readParameters, replyWith } from './read-route.ts';
 import type { Call } from './routes.ts';
 import { isObject, type JsonObject, parseJson, SmallBodyExchange } from './small-body.ts';
 
@@ -73,7 +73,7 @@ function rowsReply<Row, End>(
     },
     send(failure: Refusal | null) {
       if (failure !== null) exchange.refuse(failure);
-      else exchange.answerJson(200, Buffer.concat(pieces));
+      else exchange.answerJsonPieces(200, pieces);
     },
   };
 }

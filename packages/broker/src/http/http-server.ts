@@ -13,7 +13,7 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import type { AddressInfo, Socket } from 'node:net';
 import fastify, { type FastifyInstance } from 'fastify';
 import type { Engine } from '../runtime/mod.ts';
-import { BrokerRequest, errorBody } from './exchange.ts';
+import { BrokerRequest, dropBody, errorBody, unwantedBytesMax } from './exchange.ts';
 import type { HttpOptions } from './options.ts';
 import { dispatch, noSuchRoute } from './routes.ts';
 import { Services } from './services.ts';
@@ -74,10 +74,17 @@ function handle(services: Services, request: BrokerRequest, response: ServerResp
   }
 }
 
-function createNodeServer(
-  services: Services,
-  pages: (request: IncomingMessage, response: ServerResponse) => void,
-): Server {
+type Pages = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** Fastify reads bodies within its own limit; what it leaves, node would read without any. */
+function showPage(pages: Pages, request: BrokerRequest, response: ServerResponse<BrokerRequest>): void {
+  response.prependOnceListener('finish', () => {
+    if (!request.complete) dropBody(request, unwantedBytesMax);
+  });
+  pages(request, response);
+}
+
+function createNodeServer(services: Services, pages: Pages): Server {
   const { options } = services;
   const server = createServer({
     IncomingMessage: BrokerRequest,
@@ -93,14 +100,14 @@ function createNodeServer(
   server.maxConnections = options.maxConnections;
   server.timeout = 0;
   server.on('request', (request: BrokerRequest, response: ServerResponse<BrokerRequest>) => {
-    if (!handle(services, request, response)) pages(request, response);
+    if (!handle(services, request, response)) showPage(pages, request, response);
   });
   // Without a listener node would ask for every body, also for one that is refused because of its length.
   server.on('checkContinue', (request: BrokerRequest, response: ServerResponse<BrokerRequest>) => {
     request.awaitsContinue = true;
     if (handle(services, request, response)) return;
     response.writeContinue();
-    pages(request, response);
+    showPage(pages, request, response);
   });
   server.on('connection', (socket) => {
     services.openConnections++;
@@ -129,6 +136,7 @@ export function buildHttpServer(engine: Engine, options: HttpOptions): HttpServe
     logger: false,
     serverFactory: (pages) => createNodeServer(services, pages),
     clientErrorHandler: (error, socket) => answerMalformed(services, error, socket),
+    bodyLimit: unwantedBytesMax,
     forceCloseConnections: false,
     return503OnClosing: false,
     requestTimeout: options.receiveTimeoutMs,

@@ -23,7 +23,7 @@ import {
   readParameters,
   readPartitionPage,
   replyWith,
-} from './queue-routes.ts';
+} from './read-route.ts';
 
 /** The group of requests that name none. */
 const queueMode = '__QUEUE_MODE__';
@@ -123,8 +123,8 @@ export function statusQueues(exchange: Exchange, query: string): void {
     { ...page, counted: true },
     {
       ...reply,
-      row: (queue) => {
-        rows.push({
+      rows: (queues) => {
+        const made = queues.map((queue) => ({
           id: queue.id,
           name: queue.name,
           namespace: queue.namespace,
@@ -132,7 +132,8 @@ export function statusQueues(exchange: Exchange, query: string): void {
           createdAt: isoTime(queue.createdAtUs),
           partitions: queue.partitionCount,
           messages: countsJson(queue.messages),
-        });
+        }));
+        rows.push(...made);
       },
     },
   );

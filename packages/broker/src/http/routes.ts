@@ -20,7 +20,7 @@ import {
 } from './dead-letter-changes.ts';
 import { listDeadLetters } from './dead-letter-route.ts';
 import { cancelDue, listDue, moveDue } from './due-routes.ts';
-import { type BrokerRequest, Exchange } from './exchange.ts';
+import { announcedBytes, type BrokerRequest, Exchange, unwantedBytesMax } from './exchange.ts';
 import { ChangedExchange, FetchExchange, FetchOffsetsExchange } from './fetch-route.ts';
 import {
   deleteGroup,
@@ -68,10 +68,17 @@ interface Route {
   /** Segments of the path; '*' stands for a name. */
   readonly segments: readonly string[];
   readonly run: (call: Call) => void;
+  readonly takesBody: boolean;
 }
 
+/** A route that takes no body. */
 function route(method: Method, path: string, run: (call: Call) => void): Route {
-  return { method, segments: path.slice(1).split('/'), run };
+  return { method, segments: path.slice(1).split('/'), run, takesBody: false };
+}
+
+/** A route whose exchange reads a body. */
+function bodyRoute(method: Method, path: string, run: (call: Call) => void): Route {
+  return { ...route(method, path, run), takesBody: true };
 }
 
 function exchangeOf(call: Call): Exchange {
@@ -101,13 +108,13 @@ const routes: readonly Route[] = [
   route('GET', '/api/v1/pop/queue/*', pop),
   route('GET', '/api/v1/pop/queue/*/partition/*', pop),
   route('GET', '/api/v1/pop', pop),
-  route('POST', '/api/v1/push', ({ services, request, response }) => push(services, request, response)),
-  route('POST', '/api/v1/ack', ({ services, request, response }) => ack(services, request, response)),
-  route('POST', '/api/v1/ack/batch', ({ services, request, response }) => ack(services, request, response)),
-  route('POST', '/api/v1/lease/*/extend', ({ services, request, response, names }) =>
+  bodyRoute('POST', '/api/v1/push', ({ services, request, response }) => push(services, request, response)),
+  bodyRoute('POST', '/api/v1/ack', ({ services, request, response }) => ack(services, request, response)),
+  bodyRoute('POST', '/api/v1/ack/batch', ({ services, request, response }) => ack(services, request, response)),
+  bodyRoute('POST', '/api/v1/lease/*/extend', ({ services, request, response, names }) =>
     new ExtendExchange(services, request, response).startFor(names[0]),
   ),
-  route('POST', '/api/v1/configure', ({ services, request, response }) =>
+  bodyRoute('POST', '/api/v1/configure', ({ services, request, response }) =>
     new ConfigureExchange(services, request, response).start(),
   ),
   route('GET', '/api/v1/resources/queues', (call) => listQueues(exchangeOf(call), call.query)),
@@ -116,15 +123,15 @@ const routes: readonly Route[] = [
   route('GET', '/api/v1/dlq', (call) => listDeadLetters(exchangeOf(call), call.query)),
   route('GET', '/api/v1/consumer-groups', (call) => listGroups(exchangeOf(call), call.query)),
   route('GET', '/api/v1/consumer-groups/lagging', (call) => listLagging(exchangeOf(call), call.query)),
-  route('POST', '/api/v1/consumer-groups/positions', readPositions),
+  bodyRoute('POST', '/api/v1/consumer-groups/positions', readPositions),
   route('GET', '/api/v1/consumer-groups/*', (call) => describeGroup(exchangeOf(call), call.names[0], call.query)),
   route('DELETE', '/api/v1/consumer-groups/*', (call) => deleteGroup(exchangeOf(call), call.names, call.query)),
   route('DELETE', '/api/v1/consumer-groups/*/queues/*', (call) =>
     deleteGroup(exchangeOf(call), call.names, call.query),
   ),
-  route('POST', '/api/v1/consumer-groups/*/subscription', startGroupFrom),
-  route('POST', '/api/v1/consumer-groups/*/queues/*/seek', seekGroup),
-  route('POST', '/api/v1/consumer-groups/*/queues/*/partitions/*/seek', seekGroup),
+  bodyRoute('POST', '/api/v1/consumer-groups/*/subscription', startGroupFrom),
+  bodyRoute('POST', '/api/v1/consumer-groups/*/queues/*/seek', seekGroup),
+  bodyRoute('POST', '/api/v1/consumer-groups/*/queues/*/partitions/*/seek', seekGroup),
   route('POST', '/api/v1/consumer-groups/*/queues/*/pause', (call) =>
     pause(exchangeOf(call), 'group', call.names, true),
   ),
@@ -139,13 +146,13 @@ const routes: readonly Route[] = [
   route('POST', '/api/v1/resources/queues/*/partitions/*/resume', (call) =>
     pause(exchangeOf(call), 'partition', call.names, false),
   ),
-  route('POST', '/api/v1/fetch', ({ services, request, response }) =>
+  bodyRoute('POST', '/api/v1/fetch', ({ services, request, response }) =>
     new FetchExchange(services, request, response).start(),
   ),
-  route('POST', '/api/v1/fetch/offsets', ({ services, request, response }) =>
+  bodyRoute('POST', '/api/v1/fetch/offsets', ({ services, request, response }) =>
     new FetchOffsetsExchange(services, request, response).start(),
   ),
-  route('POST', '/api/v1/partitions/changed', ({ services, request, response }) =>
+  bodyRoute('POST', '/api/v1/partitions/changed', ({ services, request, response }) =>
     new ChangedExchange(services, request, response).start(),
   ),
   route('GET', '/api/v1/resources/queues/*/depth', (call) => queueDepth(exchangeOf(call), call.names[0], call.query)),
@@ -158,7 +165,7 @@ const routes: readonly Route[] = [
   route('GET', '/api/v1/resources/tasks', (call) => resourceLabels(exchangeOf(call), 'task', call.query)),
   route('GET', '/api/v1/messages', (call) => listMessages(exchangeOf(call), call.query)),
   route('GET', '/api/v1/messages/*/*', (call) => showMessage(exchangeOf(call), call.names[0], call.names[1])),
-  route('POST', '/api/v1/traces', ({ services, request, response }) =>
+  bodyRoute('POST', '/api/v1/traces', ({ services, request, response }) =>
     new TraceExchange(services, request, response).start(),
   ),
   // Before the traces of a message, whose path would fit too.
@@ -176,20 +183,20 @@ const routes: readonly Route[] = [
     const path = kind === 'push' ? '/api/v1/system/maintenance' : '/api/v1/system/maintenance/pop';
     return [
       route('GET', path, (call) => exchangeOf(call).answerValue(200, maintenanceJson(kind))),
-      route('POST', path, ({ services, request, response }) =>
+      bodyRoute('POST', path, ({ services, request, response }) =>
         new MaintenanceExchange(services, request, response).startFor(kind),
       ),
     ];
   }),
   route('DELETE', '/api/v1/dlq', (call) => purgeDeadLetters(exchangeOf(call), call.query)),
-  route('POST', '/api/v1/dlq/*/replay', ({ services, request, response, names }) =>
+  bodyRoute('POST', '/api/v1/dlq/*/replay', ({ services, request, response, names }) =>
     new ReplayExchange(services, request, response).startFor({ id: names[0] }),
   ),
-  route('POST', '/api/v1/messages/*/*/retry', ({ services, request, response, names }) =>
-    new ReplayExchange(services, request, response).startFor({ address: addressOf(names[0], names[1]) }),
+  bodyRoute('POST', '/api/v1/messages/*/*/retry', ({ services, request, response, names }) =>
+    new ReplayExchange(services, request, response).startFor({ address: addressOf(services.engine.identity, names) }),
   ),
-  route('DELETE', '/api/v1/messages/*/*', (call) => deleteAddress(exchangeOf(call), call.names[0], call.names[1])),
-  route('POST', '/api/v1/dlq/redrive', ({ services, request, response }) =>
+  route('DELETE', '/api/v1/messages/*/*', (call) => deleteAddress(exchangeOf(call), call.names)),
+  bodyRoute('POST', '/api/v1/dlq/redrive', ({ services, request, response }) =>
     new RedriveExchange(services, request, response).start(),
   ),
   route('GET', '/api/v1/dlq/redrive', (call) => listRedrives(exchangeOf(call))),
@@ -197,7 +204,7 @@ const routes: readonly Route[] = [
   route('DELETE', '/api/v1/dlq/redrive/*', (call) => cancelRedrive(exchangeOf(call), call.names[0])),
   route('GET', '/api/v1/due', (call) => listDue(exchangeOf(call), call.query)),
   ...['/api/v1/due/*', '/api/v1/due/*/*', '/api/v1/due/queues/*/partitions/*/*'].flatMap((path) => [
-    route('POST', path, moveDue),
+    bodyRoute('POST', path, moveDue),
     route('DELETE', path, cancelDue),
   ]),
   route('GET', '/health', (call) => answerHealth(exchangeOf(call))),
@@ -260,6 +267,12 @@ function refuseMethod(call: Call, candidates: readonly Route[]): void {
   exchangeOf(call).fail('method_not_allowed', `${call.request.method} is not a method of this path; ${allowed} is`);
 }
 
+/** A body of unknown length may prove small: the exchange sees to it that it does. */
+function announcesTooMuch(request: BrokerRequest): boolean {
+  const announced = announcedBytes(request);
+  return announced > unwantedBytesMax && announced < Number.POSITIVE_INFINITY;
+}
+
 /** 404 of a path that nobody knows. */
 export function noSuchRoute(path: string): Uint8Array {
   return Buffer.from(JSON.stringify({ code: 'no_such_route', error: 'not found', path }));
@@ -299,8 +312,9 @@ export function dispatch(services: Services, request: BrokerRequest, response: S
   const query = question < 0 ? '' : target.slice(question + 1);
   const call: Call = { services, request, response, names: names ?? [], query };
   if (names === undefined) refuseEncoding(call);
-  else if (found !== undefined) found.run(call);
-  else if (candidates.length > 0) refuseMethod(call, candidates);
-  else exchangeOf(call).failWith(404, noSuchRoute(path));
+  else if (found === undefined && candidates.length === 0) exchangeOf(call).failWith(404, noSuchRoute(path));
+  else if (found === undefined) refuseMethod(call, candidates);
+  else if (!found.takesBody && announcesTooMuch(request)) exchangeOf(call).refuseTooLarge(unwantedBytesMax);
+  else found.run(call);
   return true;
 }

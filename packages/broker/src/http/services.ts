@@ -3,6 +3,7 @@
 import { ByteWriter } from '../codec/mod.ts';
 import type { Engine } from '../runtime/mod.ts';
 import { Admission } from './admission.ts';
+import { AnswerPieces } from './answer-pieces.ts';
 import type { HttpOptions } from './options.ts';
 import { PopAnswerWriter } from './pop-answer.ts';
 import { Supervisor } from './supervisor.ts';
@@ -32,6 +33,7 @@ export class Services {
   readonly bodyAdmission: Admission;
   /** Answers are built here, one at a time, and taken out. */
   readonly writer = new ByteWriter(16 * 1024);
+  readonly pieces = new AnswerPieces();
   readonly popAnswers: PopAnswerWriter;
   readonly counters: HttpCounters = {
     pushRequests: 0,

@@ -13,7 +13,7 @@ import {
 } from '../runtime/mod.ts';
 import { type Exchange, errorBody } from './exchange.ts';
 import { isoTime } from './iso-time.ts';
-import { beginRead, jsonAnswer, readPage, readParameters, replyWith } from './queue-routes.ts';
+import { beginRead, jsonAnswer, readPage, readParameters, replyWith } from './read-route.ts';
 import { isObject, type JsonObject, parseJson, SmallBodyExchange } from './small-body.ts';
 
 class Refused extends Error {

@@ -330,7 +330,7 @@ export class SoloLog implements Log {
     memory.sealBytes();
     await this.#writer.begin(0);
     await this.#writer.write(memory.sealedRun(0, segmentHeader.bytes), 0);
-    await this.#writer.sync();
+    await this.#writer.publish();
     this.#sealed = segmentHeader.bytes;
     this.#durable = segmentHeader.bytes;
     memory.durableThrough(segmentHeader.bytes);
@@ -400,7 +400,7 @@ export class SoloLog implements Log {
       at += run.length;
       this.#writes++;
     }
-    await this.#writer.sync();
+    await this.#writer.publish();
     this.#syncs++;
     this.#bytesWritten += limit - this.#durable;
     segment.end = limit;

@@ -2,7 +2,8 @@
 export interface Disk {
   /** The folder, for messages to people. */
   readonly location: string;
-  open(path: string, mode: 'read' | 'write' | 'create'): Promise<DiskFile>;
+  /** `create` makes the file, or empties it; the other modes need it to exist (else code ENOENT). */
+  open(path: string, mode: 'read' | 'write' | 'create', writes?: WriteMode): Promise<DiskFile>;
   /** Names in a sub-folder ('' = the data folder itself), sorted; empty when it does not exist. */
   list(folder: string): Promise<string[]>;
   remove(path: string): Promise<void>;
@@ -16,11 +17,14 @@ export interface Disk {
   lock(): Promise<FolderLock>;
 }
 
+/** `durable`: each write of the file is on disk when it resolves, at less cost than with a sync behind it. Default `cached`. */
+export type WriteMode = 'cached' | 'durable';
+
 export interface DiskFile {
   size(): Promise<number>;
   /** Reads up to target.length bytes at `position`; the result is how many, 0 at the end. */
   read(target: Uint8Array, position: number): Promise<number>;
-  /** Writes all of `source` at `position`. Durable only after `sync`. */
+  /** Writes all of `source` at `position`. Durable only after `sync`, unless the file was opened for durable writes. */
   write(source: Uint8Array, position: number): Promise<void>;
   /** fdatasync: what was written before is on disk when it resolves. */
   sync(): Promise<void>;

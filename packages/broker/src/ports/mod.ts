@@ -4,7 +4,7 @@
  */
 export type { Background, BuiltSnapshot } from './background.ts';
 export type { PayloadCipher } from './cipher.ts';
-export type { Disk, DiskFile, DiskSpace, FolderLock } from './disk.ts';
+export type { Disk, DiskFile, DiskSpace, FolderLock, WriteMode } from './disk.ts';
 export type { Clock, Random, Scheduler } from './host.ts';
 export type { EntryDraft, EntryHeader, Log, LogAddress, ResidentBytes } from './log.ts';
 export type { BlockLocation, FoundId, RecordIndex } from './record-index.ts';

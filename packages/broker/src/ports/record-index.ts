@@ -42,7 +42,10 @@ export interface RecordIndex {
   /** First block of the lane with stamp ≥ stampUs (binary search, sidecars included); undefined when there is none. */
   loadByTime(lane: number, pid: number, stampUs: number): Promise<BlockLocation | undefined>;
 
-  /** Newest record in memory with this id and a stamp ≥ sinceUs; the result object is reused by the next call. */
+  /**
+   * Newest record with this id and a stamp ≥ sinceUs, if it is known from memory alone; the result object is reused by the
+   * next call.
+   */
   findId(pid: number, hashHigh: number, hashLow: number, sinceUs: number): FoundId | undefined;
   /** True when a sidecar that reaches back no further than sinceUs may hold the id: then ask `loadId`. Synchronous, a few filter probes. */
   mayHoldId(pid: number, hashHigh: number, hashLow: number, sinceUs: number): boolean;

@@ -19,6 +19,8 @@ export const waveLimits = {
   /** Blocks that are not further from each other are read with one call, which reads no more than `rangeBytes`. */
   gapBytes: 64 * 1024,
   rangeBytes: 1024 * 1024,
+  /** Of a range that is read to where its blocks stay, at least this share is blocks. */
+  denseShare: 0.8,
   /** Reads under way for one wave. */
   readsAtOnce: 4,
   /** Targets whose places are asked for at the same moment. */
@@ -26,6 +28,13 @@ export const waveLimits = {
   /** Stored bytes of the waves of all fetches that are in memory; a wave that is larger than all of it is read alone. */
   bytesInMemory: 64 * 1024 * 1024,
 } as const;
+
+/** A full wave, what lies between its blocks included. */
+const waveBytesUsual = Math.ceil((waveLimits.bytes + waveLimits.rangeBytes) / waveLimits.denseShare);
+/** Smaller waves get memory of just their size. */
+const smallWaveBytes = 1024 * 1024;
+/** Buffers kept for the next wave. Without them a replay allocates so much that it mostly collects garbage. */
+const keptMax = { waves: 2, ranges: 8 } as const;
 
 /** A block of a wave. */
 export interface WaveBlock {
@@ -39,6 +48,17 @@ export interface WaveBlock {
   at: number;
   /** `gone`: the log does not hold it any more. */
   state: 'planned' | 'whole' | 'damaged' | 'gone';
+}
+
+/** Blocks of one segment that are read with one call, in order of address. */
+interface Range {
+  readonly blocks: WaveBlock[];
+  readonly start: number;
+  end: number;
+  /** Bytes of the blocks alone. */
+  bytes: number;
+  /** Index in the bytes of the wave to which all of it is read; −1 = elsewhere, and the blocks are copied. */
+  at: number;
 }
 
 /** A run of records of one partition that is wanted. */
@@ -60,8 +80,10 @@ export interface WaveTarget {
   isLost: boolean;
 }
 
-/** A share of the memory for waves, given in the order of asking. */
+/** A share of the memory for waves, given in the order of asking; and buffers that are used again. */
 export class WaveMemory {
+  readonly #waves: Uint8Array[] = [];
+  readonly #ranges: Uint8Array[] = [];
   #used = 0;
   readonly #waiting: { readonly bytes: number; readonly enter: () => void }[] = [];
 
@@ -82,6 +104,25 @@ export class WaveMemory {
     }
   }
 
+  /** At least `bytes` bytes, whatever is in them. */
+  waveBuffer(bytes: number): Uint8Array {
+    if (bytes < smallWaveBytes || bytes > waveBytesUsual) return new Uint8Array(bytes);
+    return this.#waves.pop() ?? new Uint8Array(waveBytesUsual);
+  }
+
+  /** One that nobody uses any more. */
+  keepWaveBuffer(buffer: Uint8Array): void {
+    if (buffer.length === waveBytesUsual && this.#waves.length < keptMax.waves) this.#waves.push(buffer);
+  }
+
+  rangeBuffer(): Uint8Array {
+    return this.#ranges.pop() ?? new Uint8Array(waveLimits.rangeBytes);
+  }
+
+  keepRangeBuffer(buffer: Uint8Array): void {
+    if (this.#ranges.length < keptMax.ranges) this.#ranges.push(buffer);
+  }
+
   #fits(bytes: number): boolean {
     return this.#used === 0 || this.#used + bytes <= waveLimits.bytesInMemory;
   }
@@ -96,18 +137,18 @@ export class BlockWaves {
   readonly #log: Log;
   readonly #index: RecordIndex;
   readonly #hasher: Hasher;
-  readonly #memory: WaveMemory | null;
+  readonly #memory: WaveMemory;
+  readonly #takesShare: boolean;
   #taken = 0;
   #planned: WaveTarget[] = [];
-  /** For what is read, used again. */
-  readonly #buffers: Uint8Array[] = [];
 
-  /** @param memory null = takes no share and waits for none: for a small wave beside one that has its share. */
-  constructor(log: Log, index: RecordIndex, hasher: Hasher, memory: WaveMemory | null) {
+  /** @param takesShare false = takes no share of the memory and waits for none: for a small wave beside one that does. */
+  constructor(log: Log, index: RecordIndex, hasher: Hasher, memory: WaveMemory, takesShare: boolean) {
     this.#log = log;
     this.#index = index;
     this.#hasher = hasher;
     this.#memory = memory;
+    this.#takesShare = takesShare;
   }
 
   /**
@@ -122,12 +163,15 @@ export class BlockWaves {
     const blocks = await this.#plan(targets, from, bytesWanted / payloadShare, payloadShare);
     let bytes = 0;
     for (const block of blocks) bytes += block.length;
-    if (this.#memory !== null) {
+    // What lies between the blocks of dense ranges has room too.
+    bytes = Math.ceil(bytes / waveLimits.denseShare);
+    if (this.#takesShare) {
       await this.#memory.take(bytes);
       this.#taken = bytes;
     }
     if (bytes > this.bytes.length) {
-      this.bytes = new Uint8Array(bytes);
+      this.#memory.keepWaveBuffer(this.bytes);
+      this.bytes = this.#memory.waveBuffer(bytes);
       this.view = new DataView(this.bytes.buffer);
     }
     await this.#load(blocks);
@@ -140,10 +184,17 @@ export class BlockWaves {
 
   /** The blocks of the wave are not needed any more. */
   release(): void {
-    if (this.#taken > 0) this.#memory?.give(this.#taken);
+    if (this.#taken > 0) this.#memory.give(this.#taken);
     this.#taken = 0;
     for (const target of this.#planned) target.blocks.length = 0;
     this.#planned = [];
+  }
+
+  /** No more waves are read. */
+  close(): void {
+    this.release();
+    this.#memory.keepWaveBuffer(this.bytes);
+    this.bytes = noBytes;
   }
 
   async #plan(
@@ -207,15 +258,29 @@ export class BlockWaves {
     let at = 0;
     const cold: WaveBlock[] = [];
     for (const block of blocks) {
+      const recent = this.#log.recent(block.address, block.length);
+      if (recent === undefined) {
+        cold.push(block);
+        continue;
+      }
       block.at = at;
       at += block.length;
-      const recent = this.#log.recent(block.address, block.length);
-      if (recent === undefined) cold.push(block);
-      else this.#copy(block, recent.bytes, recent.at);
+      this.#copy(block, recent.bytes, recent.at);
     }
     if (cold.length === 0) return;
     cold.sort((a, b) => a.address - b.address);
     const ranges = this.#ranges(cold);
+    for (const range of ranges) {
+      const span = range.end - range.start;
+      const isDense = range.bytes >= span * waveLimits.denseShare;
+      if (isDense) range.at = at;
+      let next = at;
+      for (const block of range.blocks) {
+        block.at = isDense ? at + block.address - range.start : next;
+        next += block.length;
+      }
+      at = isDense ? at + span : next;
+    }
     let nextRange = 0;
     const readSome = async (): Promise<void> => {
       while (nextRange < ranges.length) await this.#readRange(ranges[nextRange++]);
@@ -228,50 +293,47 @@ export class BlockWaves {
   }
 
   /** Neighbours in one segment, cold blocks in order of address. */
-  #ranges(cold: readonly WaveBlock[]): WaveBlock[][] {
-    const ranges: WaveBlock[][] = [];
-    let range: WaveBlock[] = [];
-    let start = 0;
-    let end = 0;
+  #ranges(cold: readonly WaveBlock[]): Range[] {
+    const ranges: Range[] = [];
+    let range: Range | null = null;
     let segmentEnd = 0;
     for (const block of cold) {
-      const blockEnd = block.address + block.length;
+      const { address, length } = block;
+      const blockEnd = address + length;
       if (
-        range.length === 0 ||
-        block.address - end > waveLimits.gapBytes ||
-        blockEnd - start > waveLimits.rangeBytes ||
+        range === null ||
+        address - range.end > waveLimits.gapBytes ||
+        blockEnd - range.start > waveLimits.rangeBytes ||
         blockEnd > segmentEnd
       ) {
-        const found = this.#log.segmentEnd(block.address);
+        const found = this.#log.segmentEnd(address);
         if (found === undefined || blockEnd > found) {
           block.state = 'gone';
           continue;
         }
         segmentEnd = found;
-        start = block.address;
-        range = [];
+        range = { blocks: [], start: address, end: address, bytes: 0, at: -1 };
         ranges.push(range);
       }
-      range.push(block);
-      end = blockEnd;
+      range.blocks.push(block);
+      range.end = blockEnd;
+      range.bytes += length;
     }
     return ranges;
   }
 
-  async #readRange(range: readonly WaveBlock[]): Promise<void> {
-    const [first] = range;
-    const last = range[range.length - 1];
-    if (range.length === 1) {
-      await this.#log.readInto(first.address, this.bytes.subarray(first.at, first.at + first.length));
-      this.#check(first);
+  async #readRange({ blocks, start, end, at }: Range): Promise<void> {
+    if (at >= 0) {
+      await this.#log.readInto(start, this.bytes.subarray(at, at + end - start));
+      for (const block of blocks) this.#check(block);
       return;
     }
-    const buffer = this.#buffers.pop() ?? new Uint8Array(waveLimits.rangeBytes);
+    const buffer = this.#memory.rangeBuffer();
     try {
-      await this.#log.readInto(first.address, buffer.subarray(0, last.address + last.length - first.address));
-      for (const block of range) this.#copy(block, buffer, block.address - first.address);
+      await this.#log.readInto(start, buffer.subarray(0, end - start));
+      for (const block of blocks) this.#copy(block, buffer, block.address - start);
     } finally {
-      this.#buffers.push(buffer);
+      this.#memory.keepRangeBuffer(buffer);
     }
   }
 

@@ -2,6 +2,8 @@
 import type { QueueOptions } from '@lanemq/protocol';
 import type { TraceCommand, TraceOutcome } from '../core/mod.ts';
 import type { Reply } from './engine.ts';
+import type { RowsReply } from './group-engine.ts';
+import type { Block } from './group-standing.ts';
 import type { PartitionRef } from './partition-ref.ts';
 import type {
   OverviewView,
@@ -49,7 +51,7 @@ export interface RecordView {
 }
 
 /** What is true of a record for its whole partition or queue. */
-export interface MessageView extends RecordView {
+export interface MessageView extends RecordView, DueFacts {
   readonly queue: string;
   readonly partition: string;
   readonly partitionId: string;
@@ -102,8 +104,11 @@ export interface PeekRequest {
   readonly group: string | null;
 }
 
-/** What a record is for one group. `held`: behind a failed head that waits; `delayed`: the queue's delay or quiet time. */
-export type PeekState = 'consumed' | 'leased' | 'held' | 'delayed' | 'ready';
+/**
+ * What a record is for one group. `held`: behind a failed head that waits; `delayed`: by the queue's delay or quiet time, or
+ * because a record up to this one waits for a time of its own.
+ */
+export type PeekState = 'consumed' | 'leased' | 'held' | 'delayed' | 'cancelled' | 'ready';
 
 export interface PeekGroup {
   readonly group: string;
@@ -120,9 +125,18 @@ export interface PeekGroup {
   readonly attemptCount: number;
   readonly heldUntilUs: number;
   readonly delayedUntilUs: number;
+  /** Why it gets nothing of the partition now, whatever is ready. */
+  readonly blockedBy: readonly Block[];
 }
 
-export interface PeekRecord extends RecordView {
+/** Whether a record has to wait for a time of its own. */
+export interface DueFacts {
+  /** 0 = it does not wait. */
+  readonly dueUs: number;
+  readonly isCancelled: boolean;
+}
+
+export interface PeekRecord extends RecordView, DueFacts {
   readonly isDeadLetter: boolean;
   /** One per group of the answer, in the same order; `untilUs` 0 = nothing ends by itself. */
   readonly states: readonly { readonly state: PeekState; readonly untilUs: number }[];
@@ -207,14 +221,9 @@ export interface StatusView {
   readonly sinceUs: number;
 }
 
-/** Hands rows out while a list is being made, so that no answer is made in one piece. */
-export interface ListReply<Row, Outcome> extends Reply<Outcome> {
-  row(row: Row): void;
-}
-
 /** The reads that consoles and operators make, and traces. One object of the shard implements it. */
 export interface Views {
-  listQueues(page: QueuePage, reply: ListReply<QueueSummary, QueueList>): void;
+  listQueues(page: QueuePage, reply: RowsReply<QueueSummary, QueueList>): void;
   queueDepth(queue: string, group: string, page: PartitionPage, reply: Reply<QueueDepth | null>): void;
   queueSizes(queue: string, page: PartitionPage, reply: Reply<QueueSizes | null>): void;
   overview(reply: Reply<OverviewView>): void;

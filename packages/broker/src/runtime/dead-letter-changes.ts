@@ -12,6 +12,7 @@ import {
 } from '../core/mod.ts';
 import type { Reply } from './engine.ts';
 import { type Operation, SimpleOperation } from './operations.ts';
+import { laneOfRef, type PartitionRef } from './partition-ref.ts';
 import { matchesRequest, RedriveJobs, type RedriveRequest, type RedriveView } from './redrive.ts';
 import {
   type DeadLetterHost,
@@ -26,8 +27,8 @@ import { utf8 } from './text.ts';
 
 /** A message's place of origin: all dead letters of it, one per group, have the same. */
 export interface DeadLetterAddress {
-  /** −1 when the text was no number: nothing is there. */
-  readonly pid: number;
+  /** Null when the text was no id: nothing is there. */
+  readonly partition: PartitionRef | null;
   readonly transactionId: string;
 }
 
@@ -216,10 +217,12 @@ export class DeadLetterChanges {
   }
 
   /** The rows of an address. Hashes choose the candidates, the records themselves decide. */
-  #rowsAt({ pid, transactionId }: DeadLetterAddress): DeadLetterRecord[] | NeedsLoad {
+  #rowsAt({ partition, transactionId }: DeadLetterAddress): DeadLetterRecord[] | NeedsLoad {
     const { state, blocks, ids } = this.#host.context;
-    const lane = state.laneOf(pid);
-    if (lane < 0 || state.deadLetters.countOfPid(pid) === 0) return [];
+    const lane = partition === null ? -1 : laneOfRef(state, partition);
+    if (lane < 0) return [];
+    const pid = state.partitions.pid[lane];
+    if (state.deadLetters.countOfPid(pid) === 0) return [];
     const bytes = utf8(transactionId);
     const { hasher } = this.#host;
     hasher.hash(bytes, 0, bytes.length);

@@ -1,6 +1,7 @@
 /** What may be asked of a running broker about messages that wait for their time. See engine.ts for how replies work. */
 import type { DueChange } from '../core/mod.ts';
 import type { Reply } from './engine.ts';
+import type { PartitionRef } from './partition-ref.ts';
 
 /** A place in the list: behind it the next page begins. */
 export interface DuePlace {
@@ -40,7 +41,7 @@ export interface DuePage {
 
 export interface DueChangeRequest {
   /** The message's partition: by its id, by its name, or the one that the message id says (null). */
-  readonly partition: number | { readonly queue: string; readonly partition: string } | null;
+  readonly partition: PartitionRef | { readonly queue: string; readonly partition: string } | null;
   /** The transactionId, or the message id; without a partition only the latter. */
   readonly name: string;
   /** A time in microseconds, or −1 − d for d microseconds from now; null = cancel. */

@@ -20,6 +20,8 @@ import type {
 import type { Reply } from './engine.ts';
 import { type GroupHost, laneOfName } from './group-host.ts';
 import { SimpleOperation } from './operations.ts';
+import { laneOfRef } from './partition-ref.ts';
+import type { ViewHost } from './shard-views.ts';
 import { SlicedOperation, type Unfinished, unfinished } from './sliced-operation.ts';
 import { utf8, utf8Text } from './text.ts';
 
@@ -27,7 +29,7 @@ import { utf8, utf8Text } from './text.ts';
 const rowsPerSlice = 20_000;
 
 /** What the operations need from the shard they run in. */
-export type DueHost = GroupHost & { log(level: 'error', text: string): void };
+export type DueHost = GroupHost & Pick<ViewHost, 'readFailed'>;
 
 export class DueOperations implements DueEngine {
   readonly #host: DueHost;
@@ -53,11 +55,13 @@ export class DueOperations implements DueEngine {
 
   #pidOf(partition: DueChangeRequest['partition'], id: Uint8Array): number | Refusal {
     const { state } = this.#host.context;
-    if (typeof partition === 'number') return partition;
     if (partition === null) {
       if (parseId(state.identity, id, 0, id.length, idParts) && state.laneOf(idParts.number) >= 0)
         return idParts.number;
       return notFound('no message has this id; with a transactionId name its partition, too');
+    }
+    if ('pid' in partition) {
+      return laneOfRef(state, partition) < 0 ? notFound('there is no partition with this id') : partition.pid;
     }
     const queue = state.queues.get(partition.queue);
     if (queue === undefined) return notFound(`there is no queue ${partition.queue}`);
@@ -78,15 +82,15 @@ export class DueOperations implements DueEngine {
           reply.send(failure);
           return;
         }
+        const { access } = host;
         readRows(host, found.rows).then(
           (rows) => {
             reply.encode({ rows, next: found.next, waiting: found.waiting });
             reply.send(null);
           },
           (error: unknown) => {
-            const message = error instanceof Error ? error.message : String(error);
-            host.log('error', `messages that wait could not be read: ${message}`);
-            reply.send({ ok: false, code: 'internal', message });
+            const failure = error instanceof Error ? error : new Error(String(error));
+            reply.send(host.readFailed('messages that wait', failure, access));
           },
         );
       },

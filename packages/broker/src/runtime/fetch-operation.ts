@@ -7,7 +7,8 @@
  *               └─▶ parked ◀──less than minBytes was read────────────────────────────────────┘
  *
  * What it looks at are the bounds of its partitions at one moment; records below them never change, so that they are
- * read afterwards, when all of them are durable, wave by wave.
+ * read afterwards, when all of them are durable, wave by wave. Only whether a record waits for a time changes: an answer that
+ * tells of such a time is sent when that is durable, too.
  */
 import { limits } from '@lanemq/protocol';
 import { BlockReader, recordFlag } from '../codec/mod.ts';
@@ -27,7 +28,7 @@ const recordsPerStep = 8192;
 /** Work that looking at one entry is; see `OffsetReads.takeWork`. */
 const entryWork = 30;
 
-type Phase = 'queued' | 'parked' | 'held' | 'reading' | 'sent';
+type Phase = 'queued' | 'parked' | 'held' | 'reading' | 'read' | 'sent';
 
 /** One entry as it was found, and how far it was read. */
 interface Target extends WaveTarget {
@@ -56,6 +57,8 @@ export class FetchOperation implements Operation, FetchWaiter {
   #replans = 0;
   #weight = 0;
   #full = false;
+  /** The answer tells of times that records wait for. */
+  #showsDue = false;
 
   constructor(reads: OffsetReads, request: FetchRequest, reply: FetchReply) {
     this.#reads = reads;
@@ -85,6 +88,7 @@ export class FetchOperation implements Operation, FetchWaiter {
       this.#finish();
       return 'parked';
     }
+    if (this.#phase === 'read') return 'done';
     if (!this.#reads.takeWork(1 + this.watched.length * entryWork)) return 'later';
     this.#grown = 0;
     const targets = this.#look();
@@ -178,6 +182,11 @@ export class FetchOperation implements Operation, FetchWaiter {
       if (failure !== null && !this.#cancelled) this.#reply.send(failure);
       return;
     }
+    if (this.#phase === 'read') {
+      this.#finish();
+      this.#reply.send(null);
+      return;
+    }
     const refusal = this.#reply.begin();
     if (refusal !== null) {
       this.#finish();
@@ -202,6 +211,11 @@ export class FetchOperation implements Operation, FetchWaiter {
     const missing = this.#request.minBytes - this.#weight;
     const failed = this.#targets.some(({ error }) => error !== null);
     if (this.#cancelled || this.#closing || failed || missing <= 0 || !this.#reads.waiters.has(this)) {
+      if (this.#showsDue && !this.#cancelled) {
+        this.#phase = 'read';
+        this.#reads.submit(this);
+        return;
+      }
       this.#finish();
       if (!this.#cancelled) this.#reply.send(null);
       return;
@@ -221,6 +235,7 @@ export class FetchOperation implements Operation, FetchWaiter {
     let source = waves;
     this.#weight = 0;
     this.#full = false;
+    this.#showsDue = false;
     this.#replans = 0;
     let sinceStep = 0;
     try {
@@ -256,9 +271,19 @@ export class FetchOperation implements Operation, FetchWaiter {
         reply.closeEntry(i, target);
       }
     } finally {
-      waves.release();
-      more.release();
+      waves.close();
+      more.close();
     }
+  }
+
+  /** See `FetchReply.record`. */
+  #dueUsOf(pid: number, offset: number): number {
+    const { due, lastStampUs } = this.#reads.state;
+    const row = due.size === 0 ? -1 : due.find(pid, offset);
+    if (row < 0) return 0;
+    this.#showsDue = true;
+    if (due.isCancelled(row)) return -1;
+    return due.isWaiting(row, lastStampUs) ? due.dueUsOf(row) : 0;
   }
 
   #goesOn(target: Target): boolean {
@@ -342,7 +367,7 @@ export class FetchOperation implements Operation, FetchWaiter {
         target.bytesLeft = 0;
         return index - from;
       }
-      this.#reply.record(block, index, bytes, start, end);
+      this.#reply.record(block, index, bytes, start, end, this.#dueUsOf(block.pid, block.firstOffset + index));
       this.#weight += weight;
       target.bytesLeft -= weight;
       target.recordsLeft--;

@@ -2,7 +2,7 @@
 import type { SeekTarget, SubscriptionMode } from '../core/mod.ts';
 import type { Reply } from './engine.ts';
 
-/** A reply that is given its rows in pieces, each valid during the call, before `encode`. */
+/** A reply that is given its rows in pieces, each valid during the call, before `encode`: no answer is made in one piece. */
 export interface RowsReply<Row, End> extends Reply<End> {
   rows(rows: readonly Row[]): void;
 }

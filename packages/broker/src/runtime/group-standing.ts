@@ -1,6 +1,6 @@
 /** Where a group stands in one partition: what lies before it, what it holds, and from when on it can have the next. */
 import type { BrokerState, Queue, Subscription } from '../core/mod.ts';
-import { cursorBit } from '../core/mod.ts';
+import { cursorBit, hasLimits, rateAllowance } from '../core/mod.ts';
 
 export interface GroupStanding {
   /** Offset of the last consumed record; −1 = none. Of a group without a position here: where it would begin, less one. */
@@ -16,8 +16,55 @@ export interface GroupStanding {
   readonly heldUntilUs: number;
   /** Delay or quiet time of the queue hold the next record until then; 0 = they do not. */
   readonly delayedUntilUs: number;
-  /** When the next record may be delivered, as far as time decides: the latest of the holds. */
-  readonly readyAtUs: number;
+  /** Offset of the first record behind the position that waits for a time of its own; Infinity = none does. */
+  readonly waitsFrom: number;
+  /** Records that a pop could have now, pauses and bounds of the group aside. */
+  readonly ready: number;
+}
+
+/** Why a group gets nothing, or nothing more, whatever is ready for it. */
+export type Block = 'queue_paused' | 'group_paused' | 'partition_paused' | 'leased_partitions' | 'rate';
+
+/** How much of a queue a group has, of what it may have. */
+export interface GroupBounds {
+  readonly leasedPartitions: number;
+  /** 0 = no bound. */
+  readonly maxLeasedPartitions: number;
+  readonly maxPerSecond: number;
+  /** Messages that the rate allows at this moment; null = there is no rate. */
+  readonly allowedNow: number | null;
+}
+
+/** Null when the queue bounds no group. */
+export function boundsOf(queue: Queue, subscription: Subscription | undefined, nowUs: number): GroupBounds | null {
+  const { leasedMax, perSecondMax } = queue;
+  if (leasedMax === 0 && perSecondMax === 0) return null;
+  const allowed = subscription === undefined ? perSecondMax : rateAllowance(subscription, nowUs);
+  return {
+    leasedPartitions: subscription?.leasedPartitions ?? 0,
+    maxLeasedPartitions: leasedMax,
+    maxPerSecond: perSecondMax,
+    allowedNow: perSecondMax === 0 ? null : allowed,
+  };
+}
+
+/** @param pid of the partition that is meant; null = the queue as a whole */
+export function blocksOf(
+  state: BrokerState,
+  queue: Queue,
+  subscription: Subscription | undefined,
+  pid: number | null,
+  nowUs: number,
+): Block[] {
+  const blocks: Block[] = [];
+  if (queue.pausedAtUs !== 0) blocks.push('queue_paused');
+  if (pid !== null && state.pausedPartitions.has(pid)) blocks.push('partition_paused');
+  if (subscription === undefined) return blocks;
+  if (subscription.pausedAtUs !== 0) blocks.push('group_paused');
+  if (!hasLimits(subscription)) return blocks;
+  if (queue.leasedMax > 0 && subscription.leasedPartitions >= queue.leasedMax) blocks.push('leased_partitions');
+  if (rateAllowance(subscription, nowUs) < 1) blocks.push('rate');
+  return blocks;
 }
 
 /**
@@ -59,6 +106,16 @@ export function standingOf(
     }
     if (delayedUntilUs <= nowUs) delayedUntilUs = 0;
   }
+  const expiredBeforeUs = queue.lifetimeUs > 0 ? nowUs - queue.lifetimeUs : 0;
+  const waitsFrom =
+    state.due.size === 0
+      ? Number.POSITIVE_INFINITY
+      : state.due.firstWaiting(partitions.pid[lane], committed + 1, nowUs, expiredBeforeUs);
+  const isHeld = processing > 0 || heldUntilUs > nowUs || delayedUntilUs > nowUs;
+  let ready = isHeld ? 0 : Math.min(pending, waitsFrom - 1 - committed);
+  if (ready > 0 && state.due.size > 0) {
+    ready -= state.due.cancelledIn(partitions.pid[lane], committed + 1, committed + ready);
+  }
   return {
     committed,
     pending,
@@ -68,6 +125,7 @@ export function standingOf(
     attemptCount: claim < 0 ? 0 : cursors.attemptCount[claim],
     heldUntilUs,
     delayedUntilUs,
-    readyAtUs: Math.max(heldUntilUs, delayedUntilUs),
+    waitsFrom,
+    ready,
   };
 }

@@ -2,7 +2,8 @@
  * What a broker does by itself, whatever its clients do: removes what has expired, deletes partitions that nobody uses
  * any more, and gives back the disk that all this took.
  *
- * A pass begins a few seconds after the one before it has ended. It is made of small steps; each step that decides
+ * A pass begins soon after the start, and a few seconds after the one before it has ended: a broker that never lives long
+ * gets on with it, too. It is made of small steps; each step that decides
  * something is an operation of the shard like any other, waits its turn behind the requests that came before it, and is
  * made durable before the next one. What a pass does not finish, because the broker stops or fails, the next one does.
  */
@@ -69,6 +70,8 @@ const steps = {
   trims: 256,
 } as const;
 
+/** Until the first pass, so that requests that waited for the start go before it. */
+const firstPassMs = 100;
 /** After damage, or an error of the disk, a partition is looked at again this much later. */
 const troubleUs = 600 * 1_000_000;
 /** An empty partition that may not go yet is looked at again after this share of the time. */
@@ -119,7 +122,7 @@ export class Housekeeping {
       },
       options.relocatedBytesPerSecond,
     );
-    this.#later();
+    this.#later(Math.min(firstPassMs, options.intervalMs));
   }
 
   /** No further step is begun; resolves when the one that runs has ended. */
@@ -131,9 +134,9 @@ export class Housekeeping {
     await this.#running;
   }
 
-  #later(): void {
+  #later(ms: number): void {
     if (this.#stopped) return;
-    this.#cancel = this.#host.scheduler.after(this.#options.intervalMs, () => {
+    this.#cancel = this.#host.scheduler.after(ms, () => {
       this.#cancel = null;
       this.#running = this.#pass();
     });
@@ -150,7 +153,7 @@ export class Housekeeping {
         this.#host.log('error', `removing expired messages was interrupted: ${(error as Error).message}`);
       }
     }
-    this.#later();
+    this.#later(this.#options.intervalMs);
   }
 
   /** Until nothing is due any more that was due when it began. */

@@ -174,11 +174,15 @@ export class RecordSearch {
     return this.#scannedRecords >= limits.messagesScannedMax || this.#scannedBytes >= limits.messagesScannedBytes;
   }
 
-  /** The next records, whole appends, about `max` of them; fewer at the end or when enough was looked at. */
-  async next(max: number): Promise<RecordView[]> {
+  /**
+   * The next records, whole appends, about `max` of them; fewer at the end, when enough was looked at, or when their
+   * blocks have `bytesMax` bytes.
+   */
+  async next(max: number, bytesMax: number): Promise<RecordView[]> {
     if (!this.#isBegun) await this.#begin();
     const found: RecordView[] = [];
-    while (found.length < max && this.#heap.length > 0 && !this.isExhausted) {
+    const bytesEnd = this.#scannedBytes + bytesMax;
+    while (found.length < max && this.#scannedBytes < bytesEnd && this.#heap.length > 0 && !this.isExhausted) {
       const source = this.#heap[0];
       const { lane, pid } = source.candidate;
       if (!this.#isKept(source)) {

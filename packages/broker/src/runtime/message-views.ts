@@ -14,6 +14,7 @@ import {
 import type { PayloadCipher } from '../ports/mod.ts';
 import type {
   ConsumptionMode,
+  DueFacts,
   MessageDetail,
   MessageStatus,
   MessageView,
@@ -24,7 +25,7 @@ import type {
   PeekView,
   RecordView,
 } from './browse-views.ts';
-import { type GroupStanding, standingOf } from './group-standing.ts';
+import { type Block, blocksOf, type GroupStanding, standingOf } from './group-standing.ts';
 import { partitionId, type Sight } from './queue-views.ts';
 import type { ReadPace } from './read-pace.ts';
 import { viewRecord } from './record-view.ts';
@@ -61,6 +62,13 @@ export function* deadLettersOf(
     if (++looked % walkStepRows === 0) yield walkStepRows;
   }
   return found;
+}
+
+function dueOf(state: BrokerState, pid: number, offset: number, nowUs: number): DueFacts {
+  const { due } = state;
+  const row = due.size === 0 ? -1 : due.find(pid, offset);
+  if (row < 0) return { dueUs: 0, isCancelled: false };
+  return { dueUs: due.isWaiting(row, nowUs) ? due.dueUsOf(row) : 0, isCancelled: due.isCancelled(row) };
 }
 
 export function modeOf(queue: Queue): ConsumptionMode {
@@ -102,6 +110,7 @@ export function viewMessage(sight: Sight, record: RecordView, dead: DeadByRecord
     isDead ? 'dead_letter' : isCompleted ? 'completed' : leasedUntilUs > 0 ? 'processing' : 'pending';
   return {
     ...record,
+    ...dueOf(state, record.pid, record.offset, schedule.nowUs),
     queue: queue.name,
     partition: state.partitions.nameText(lane),
     partitionId: partitionId(state, lane),
@@ -270,15 +279,21 @@ export function* viewPeek(
     .map((subscription) => ({
       group: subscription.group,
       standing: standingOf(state, nowUs, stampOf, queue, subscription, lane),
+      blockedBy: blocksOf(state, queue, subscription, pid, nowUs),
     }));
   const logStart = state.partitions.logStart[lane];
   const records: PeekRecord[] = [];
   for (const record of read) {
     if (record.offset < logStart) continue;
+    const due = dueOf(state, pid, record.offset, nowUs);
     records.push({
       ...record,
+      ...due,
       isDeadLetter: dead.has(recordKey(pid, record.offset)),
-      states: shown.map(({ standing }) => stateOf(queue, standing, record, nowUs)),
+      states: shown.map(({ standing }) => {
+        const waits = record.offset < standing.waitsFrom ? null : dueOf(state, pid, standing.waitsFrom, nowUs);
+        return stateOf(queue, standing, { ...record, ...due }, waits, nowUs);
+      }),
     });
     yield shown.length;
   }
@@ -292,13 +307,13 @@ export function* viewPeek(
     partitionId: partitionId(state, lane),
     logStart,
     nextOffset,
-    groups: shown.map(({ group, standing }) => viewGroup(state, group, standing)),
+    groups: shown.map(({ group, standing, blockedBy }) => viewGroup(state, group, standing, blockedBy)),
     records,
     next: behind < nextOffset ? behind : null,
   };
 }
 
-function viewGroup(state: BrokerState, group: string, standing: GroupStanding): PeekGroup {
+function viewGroup(state: BrokerState, group: string, standing: GroupStanding, blockedBy: readonly Block[]): PeekGroup {
   const { lease, committed } = standing;
   return {
     group,
@@ -317,20 +332,25 @@ function viewGroup(state: BrokerState, group: string, standing: GroupStanding): 
     attemptCount: standing.attemptCount,
     heldUntilUs: standing.heldUntilUs,
     delayedUntilUs: standing.delayedUntilUs,
+    blockedBy,
   };
 }
 
+/** @param waits the first record up to this one that waits for a time of its own */
 function stateOf(
   queue: Queue,
   standing: GroupStanding,
-  record: RecordView,
+  record: RecordView & DueFacts,
+  waits: DueFacts | null,
   nowUs: number,
 ): { readonly state: PeekState; readonly untilUs: number } {
   if (record.offset <= standing.committed) return { state: 'consumed', untilUs: 0 };
   const { lease } = standing;
   if (lease !== null && record.offset <= lease.end) return { state: 'leased', untilUs: lease.expiresAtUs };
+  if (record.isCancelled) return { state: 'cancelled', untilUs: 0 };
   if (standing.heldUntilUs > 0) return { state: 'held', untilUs: standing.heldUntilUs };
-  const delayedUntilUs = Math.max(standing.delayedUntilUs, record.createdAtUs + queue.delayUs);
+  const dueUs = Math.max(waits?.dueUs ?? 0, record.dueUs);
+  const delayedUntilUs = Math.max(standing.delayedUntilUs, record.createdAtUs + queue.delayUs, dueUs);
   if (delayedUntilUs > nowUs) return { state: 'delayed', untilUs: delayedUntilUs };
   return { state: 'ready', untilUs: 0 };
 }

@@ -1,6 +1,6 @@
 export type {
   ConsumptionMode,
-  ListReply,
+  DueFacts,
   MessageDetail,
   MessageFilter,
   MessagePage,

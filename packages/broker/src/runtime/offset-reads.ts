@@ -169,7 +169,7 @@ export class OffsetReads implements OffsetReader {
   /** @param place 'beside' one that has its share of the memory: waiting for another share could be for ever. */
   waves(place: 'alone' | 'beside' = 'alone'): BlockWaves {
     const { log, index, hasher } = this.#store;
-    return new BlockWaves(log, index, hasher, place === 'alone' ? this.#memory : null);
+    return new BlockWaves(log, index, hasher, this.#memory, place === 'alone');
   }
 
   /** The record from which a stamp or a later one is found, of what was there when the bounds were taken. */

@@ -9,7 +9,7 @@ import {
   type Schedule,
   type Subscription,
 } from '../core/mod.ts';
-import { standingOf } from './group-standing.ts';
+import { blocksOf, boundsOf, standingOf } from './group-standing.ts';
 import type {
   LabelTotals,
   MessageCounts,
@@ -229,6 +229,9 @@ export function* measureDepth(
     ready: 0,
     partitionsPending: 0,
     partitionsReady: 0,
+    partitionsPaused: 0,
+    blockedBy: blocksOf(state, queue, queue.subscription(group), null, schedule.nowUs),
+    bounds: boundsOf(queue, queue.subscription(group), schedule.nowUs),
     conflation: queue.subscription(group)?.conflation ?? false,
     partitions: [],
     partitionsNext: null,
@@ -239,12 +242,14 @@ export function* measureDepth(
   yield* walkLanes(state, queue, 0, (lane) => {
     const standing = standingOf(state, schedule.nowUs, stampOf, queue, queue.subscription(group), lane);
     if (standing.pending === 0 && standing.processing === 0) return true;
-    const ready = standing.readyAtUs <= schedule.nowUs && standing.processing === 0 ? standing.pending : 0;
+    const { ready } = standing;
+    const isPaused = state.pausedPartitions.has(pids[lane]);
     depth.pending += standing.pending;
     depth.processing += standing.processing;
     depth.ready += ready;
     if (standing.pending > 0) depth.partitionsPending++;
     if (ready > 0) depth.partitionsReady++;
+    if (isPaused) depth.partitionsPaused++;
     if (pids[lane] <= page.after) return true;
     if (rows.length === page.limit) {
       depth.partitionsNext = lastShown;
@@ -257,6 +262,7 @@ export function* measureDepth(
       pending: standing.pending,
       processing: standing.processing,
       ready,
+      paused: isPaused,
     });
     return true;
   });

@@ -48,8 +48,11 @@ export interface FetchReply {
   /** A new answer begins; what was written before is void. A refusal when there is no memory for one. */
   begin(): Refusal | null;
   openEntry(index: number): void;
-  /** Record `index` of `block`, which is on it; bytes[start, end) is its payload in clear. All valid during the call. */
-  record(block: BlockReader, index: number, bytes: Uint8Array, start: number, end: number): void;
+  /**
+   * Record `index` of `block`, which is on it; bytes[start, end) is its payload in clear. All valid during the call.
+   * `dueUs`: the time it waits for; 0 = none, −1 = it was cancelled.
+   */
+  record(block: BlockReader, index: number, bytes: Uint8Array, start: number, end: number, dueUs: number): void;
   closeEntry(index: number, bounds: PartitionBounds): void;
   /** Bytes of the answer so far. */
   readonly bytes: number;

@@ -11,9 +11,9 @@
  *
  * Its ids stay findable, in its sidecar, until nobody asks for them any more.
  *
- * How much of a segment is alive is found by reading its sidecar, which lists its blocks. That is done only when the
- * difference between what is stored and what the partitions hold shows that there is enough to be gained, oldest
- * segments first, because there it usually is.
+ * How much of a segment is alive is found by reading its sidecar, which lists its blocks. That is done for segments that
+ * never had many blocks, and when the difference between the blocks that are stored and those that the partitions hold
+ * shows that there is enough to be gained, oldest segments first, because there it usually is.
  */
 import { isLive } from '../core/mod.ts';
 import type { HousekeepingHost } from './housekeeping.ts';
@@ -45,7 +45,7 @@ interface Scanned {
   readonly liveBytes: number;
 }
 
-/** A segment whose removal the log announces, with the entry that does. */
+/** A segment whose removal the log announces, with the entry that does or a later one. */
 interface Announced extends StoredSegment {
   readonly sequence: number;
 }
@@ -83,9 +83,10 @@ export class Reclaimer {
     this.#host = host;
     this.#steps = steps;
     this.#bytesPerSecond = bytesPerSecond;
-    const { state, log, segments } = host.store;
+    const { segments } = this.#host.store;
     for (const { base, end } of segments.sealed()) {
-      if (state.reclaimed.holds(base)) this.#announced.set(base, { base, end, sequence: log.nextSequence - 1 });
+      const sequence = segments.announcedBy(base);
+      if (sequence !== undefined) this.#announced.set(base, { base, end, sequence });
     }
   }
 
@@ -102,15 +103,22 @@ export class Reclaimer {
     return segments.sealed().filter(({ base }) => !this.#free.has(base) && !state.reclaimed.holds(base));
   }
 
-  /** Bytes that are stored, that nobody needs, and that no search has found in any segment yet; about. */
+  /** Bytes of stored blocks that nobody needs, and that no search has found in any segment yet. */
   #unfoundBytes(candidates: readonly StoredSegment[]): number {
-    let bytes = 0;
-    for (const { base, end } of candidates) bytes += this.#scanned.get(base)?.liveBytes ?? end - base;
-    for (const queue of this.#host.store.state.queues.values()) bytes -= queue.retainedBytes;
+    const { segments, state } = this.#host.store;
+    let bytes = segments.unsealedBlockBytes();
+    for (const { base } of candidates) bytes += this.#scanned.get(base)?.liveBytes ?? segments.blockBytes(base);
+    for (const queue of state.queues.values()) bytes -= queue.retainedBytes;
     return bytes;
   }
 
+  /** True when it holds little else than positions of groups and the like, which nobody reads again. */
+  #isSparse({ base, end }: StoredSegment): boolean {
+    return !this.#damaged.has(base) && this.#host.store.segments.blockBytes(base) <= (end - base) * sparseShare;
+  }
+
   async #search(): Promise<void> {
+    for (const segment of this.#candidates()) if (this.#isSparse(segment)) await this.#look(segment);
     const candidates = this.#candidates();
     if (candidates.length === 0) return;
     const storedBytes = candidates.reduce((sum, { base, end }) => sum + end - base, 0);
@@ -129,8 +137,8 @@ export class Reclaimer {
   /** Finds out what of a segment is alive, and empties it when that is little. Returns the garbage it found in it. */
   async #look(segment: StoredSegment): Promise<number> {
     const { base, end } = segment;
-    const bytesBefore = this.#scanned.get(base)?.liveBytes ?? end - base;
     const { segments, state } = this.#host.store;
+    const bytesBefore = this.#scanned.get(base)?.liveBytes ?? segments.blockBytes(base);
     const sparseBytes = (end - base) * sparseShare;
     let liveBytes = 0;
     let live: LiveBlock[] = [];

@@ -10,7 +10,6 @@ import {
 } from '../core/mod.ts';
 import type { PayloadCipher, Scheduler } from '../ports/mod.ts';
 import type {
-  ListReply,
   MessageDetail,
   MessageFilter,
   MessagePage,
@@ -23,7 +22,9 @@ import type {
   TracePage,
   Views,
 } from './browse-views.ts';
+import { type DeadLetterFilter, findDeadLetters, readDeadLetters } from './dead-letter-reader.ts';
 import type { Reply } from './engine.ts';
+import type { RowsReply } from './group-engine.ts';
 import { type Candidates, findCandidates, RecordSearch } from './message-search.ts';
 import { type Address, findRecord, readFrom, viewDetail, viewMessages, viewPeek } from './message-views.ts';
 import type { Counted, MinuteSamples } from './minute-samples.ts';
@@ -45,6 +46,7 @@ import type { StoreAccess } from './store-access.ts';
 import { utf8 } from './text.ts';
 import { pageOfNames, pageOfTraces } from './trace-views.ts';
 import type {
+  DeadLetterPage,
   OverviewView,
   PartitionPage,
   QueueDepth,
@@ -69,8 +71,8 @@ export interface ViewHost {
   readonly scheduler: Scheduler;
   isDiskFull(): boolean;
   submit(operation: Operation): void;
-  /** Notes that something could not be read. */
-  readFailed(what: string, error: Error): void;
+  /** Notes that something could not be read with this access, and says what to answer. */
+  readFailed(what: string, error: Error, access: StoreAccess): Refusal;
 }
 
 export class ShardViews implements Views {
@@ -120,6 +122,7 @@ export class ShardViews implements Views {
 
   /** Answers with what a read gives that takes several steps, some of them on the disk. */
   #answer<Outcome>(what: string, reply: Reply<Outcome>, read: () => Promise<Outcome>): void {
+    const access = this.#host.access();
     read().then(
       (outcome) => {
         reply.encode(outcome);
@@ -131,14 +134,13 @@ export class ShardViews implements Views {
           return;
         }
         const failure = error instanceof Error ? error : new Error(String(error));
-        this.#host.readFailed(what, failure);
-        reply.send({ ok: false, code: 'internal', message: failure.message });
+        reply.send(this.#host.readFailed(what, failure, access));
       },
     );
   }
 
-  listQueues(page: QueuePage, reply: ListReply<QueueSummary, QueueList>): void {
-    this.#walk((sight) => listQueues(sight, page, (row) => reply.row(row)), reply);
+  listQueues(page: QueuePage, reply: RowsReply<QueueSummary, QueueList>): void {
+    this.#walk((sight) => listQueues(sight, page, (row) => reply.rows([row])), reply);
   }
 
   queueDetail(queue: string, page: PartitionPage, reply: Reply<QueueDetail | null>): void {
@@ -220,7 +222,10 @@ export class ShardViews implements Views {
     let bytes = 0;
     const wanted = filter.offset + filter.limit + 1;
     while (matched < wanted && !search.isOver && !search.isExhausted && bytes < limits.messagesPageBytes) {
-      const records = await search.next(Math.min(wanted - matched, searchStepRecords));
+      const records = await search.next(
+        Math.min(wanted - matched, searchStepRecords),
+        limits.messagesPageBytes - bytes,
+      );
       const viewed = await this.#walked((sight) => viewMessages(sight, records));
       for (const row of viewed.rows) {
         if (filter.status !== null && row.status !== filter.status) continue;
@@ -280,6 +285,16 @@ export class ShardViews implements Views {
     const name = utf8(partition);
     const number = state.queues.get(queue)?.number;
     return number === undefined ? -1 : state.partitions.find(number, this.#hash(name).low, name, 0, name.length);
+  }
+
+  /** Newest failure first. */
+  deadLetters(filter: DeadLetterFilter, reply: Reply<DeadLetterPage>): void {
+    const access = this.#host.access();
+    this.#answer('dead letters', reply, async () => {
+      const { rows, total } = await this.#walked(({ state }) => findDeadLetters(state, filter));
+      const { state } = this.#host.context();
+      return { rows: await readDeadLetters(state, access, this.#host.cipher, this.#pace(), rows), total };
+    });
   }
 
   recordTrace(trace: TraceCommand, reply: Reply<TraceOutcome>): void {

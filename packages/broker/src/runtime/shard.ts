@@ -16,7 +16,6 @@ import {
   type AckOutcome,
   type BrokerIdentity,
   type BrokerState,
-  type DeadLetterRecord,
   type DecisionContext,
   decideAck,
   decideConfigure,
@@ -34,7 +33,6 @@ import {
 } from '../core/mod.ts';
 import type { Clock, PayloadCipher, Scheduler } from '../ports/mod.ts';
 import { DeadLetterChanges } from './dead-letter-changes.ts';
-import { findDeadLetters, readDeadLetters } from './dead-letter-reader.ts';
 import { DraftJournal } from './draft-journal.ts';
 import { DueOperations } from './due-operations.ts';
 import { encryptItems } from './encrypt-items.ts';
@@ -179,10 +177,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
       scheduler: host.scheduler,
       isDiskFull: () => host.isDiskFull(),
       submit: (operation) => this.submit(operation),
-      readFailed: (what, error) => {
-        if (error instanceof StoreDamage) this.noteDamage(error);
-        else host.log('error', `${what} could not be read: ${error.message}`);
-      },
+      readFailed: (what, error, access) => this.readFailed(what, error, access),
     });
     this.#attach(store);
     this.deadLetterChanges = new DeadLetterChanges(this);
@@ -361,33 +356,19 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
     filter: { queue: string | null; group: string | null; limit: number; offset: number },
     reply: Reply<DeadLetterPage>,
   ): void {
-    const access = this.#access;
-    const { state } = this.#store;
-    let page: { rows: DeadLetterRecord[]; total: number } = { rows: [], total: 0 };
-    this.submit(
-      new SimpleOperation(() => findDeadLetters(state, filter), {
-        encode: (found) => {
-          page = found;
-        },
-        send: (failure) => {
-          if (failure !== null) {
-            reply.send(failure);
-            return;
-          }
-          readDeadLetters(state, access, this.#host.cipher, page.rows).then(
-            (rows) => {
-              reply.encode({ rows, total: page.total });
-              reply.send(null);
-            },
-            (error: unknown) => {
-              const { message } = asError(error);
-              this.#host.log('error', `dead letters could not be read: ${message}`);
-              reply.send({ ok: false, code: 'internal', message });
-            },
-          );
-        },
-      }),
-    );
+    this.views.deadLetters(filter, reply);
+  }
+
+  /**
+   * A read beside the turns failed: what to answer. That its store was closed or replaced meanwhile says nothing of the
+   * disk; anything else is noted.
+   */
+  readFailed(what: string, error: Error, access: StoreAccess): Refusal {
+    if (this.#phase === 'stopping' || this.#phase === 'stopped') return refusals.stopping;
+    if (access !== this.#access || this.#phase === 'reloading') return refusals.retry;
+    if (error instanceof StoreDamage) this.noteDamage(error);
+    else this.#host.log('error', `${what} could not be read: ${error.message}`);
+    return { ok: false, code: 'internal', message: error.message };
   }
 
   // What reads by offset need

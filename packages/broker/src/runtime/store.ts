@@ -18,6 +18,10 @@ export interface StoredBlock extends BlockLocation {
 export interface Segments {
   /** In order of address. */
   sealed(): readonly StoredSegment[];
+  /** Bytes of all blocks in a segment, copies included. */
+  blockBytes(base: number): number;
+  /** The same of the segments that are not sealed yet. */
+  unsealedBlockBytes(): number;
   /**
    * Visits all blocks of a segment; `pause` is awaited now and then. False when the index of the segment is not complete
    * yet: then nothing was shown. Rejects with StoreDamage when it can neither be read nor built again.
@@ -31,6 +35,11 @@ export interface Segments {
   remove(base: number): Promise<void>;
   /** Forgets ids that nobody asks for any more. */
   expireIds(): Promise<void>;
+  /**
+   * When the log had announced, as the store was opened, that the segment may be missing: an entry at or behind the one that
+   * did. That is the newest snapshot's when it holds the announcement.
+   */
+  announcedBy(base: number): number | undefined;
   /** Of the snapshots that are kept: what the newest holds, and the address to which each of two reaches (0: too few). */
   snapshots(): {
     readonly newestSequence: number;

@@ -1,5 +1,6 @@
 /** Answers of the read routes, as plain data. Times in microseconds, sizes in bytes. */
 import type { QueueOptions } from '@lanemq/protocol';
+import type { Block, GroupBounds } from './group-standing.ts';
 
 export interface MessageCounts {
   total: number;
@@ -76,10 +77,15 @@ export interface QueueDepth {
   /** Not leased. */
   readonly pending: number;
   readonly processing: number;
-  /** Those of `pending` that a pop could have now. */
+  /** Those of `pending` that a pop could have now, were nothing paused and the group within its bounds. */
   readonly ready: number;
   readonly partitionsPending: number;
   readonly partitionsReady: number;
+  /** Of those that hold something. */
+  readonly partitionsPaused: number;
+  /** Why the group gets nothing of the queue now. */
+  readonly blockedBy: readonly Block[];
+  readonly bounds: GroupBounds | null;
   readonly conflation: boolean;
   readonly partitions: readonly {
     readonly partition: string;
@@ -87,6 +93,7 @@ export interface QueueDepth {
     readonly pending: number;
     readonly processing: number;
     readonly ready: number;
+    readonly paused: boolean;
   }[];
   readonly partitionsNext: number | null;
 }

@@ -23,9 +23,9 @@ import { BlockRows } from './index-blocks.ts';
 import { IdTable, type RecordPids } from './index-ids.ts';
 import { Remembered } from './index-remembered.ts';
 import type { Checksum } from './log-checksum.ts';
-import { segmentFolder } from './segment-format.ts';
 import { originalPid, relocatedPid } from './sidecar-columns.ts';
-import { SidecarDamage, sidecarPath } from './sidecar-format.ts';
+import { removeSidecar } from './sidecar-copy.ts';
+import { SidecarDamage } from './sidecar-format.ts';
 import { SidecarPages } from './sidecar-pages.ts';
 import { type BlockSink, type ListedBlock, Sidecar } from './sidecar-reader.ts';
 
@@ -106,6 +106,8 @@ class MemorySegment implements RecordPids {
   /** Number of the row behind its last block. */
   endRow: number;
   maxStampUs = Number.NEGATIVE_INFINITY;
+  /** Bytes of its blocks, copies included. */
+  blockBytes = 0;
   /** Copies of older blocks in it. */
   readonly relocated = new Remembered(Number.POSITIVE_INFINITY);
   /** Its sidecar is in use: its rows may leave. */
@@ -150,6 +152,8 @@ export class SegmentedIndex implements RecordIndex {
   /** Oldest first; the last one is being written. */
   private readonly memory: MemorySegment[] = [];
   private readonly sidecars = new Map<LogAddress, AdoptedSidecar>();
+  /** Highest base of all that were ever in use. */
+  private newestSidecar: LogAddress = -1;
   private readonly pidDirectory: FilterDirectory<Sidecar>;
   private readonly idDirectory: FilterDirectory<Sidecar>;
   private readonly remembered: Remembered;
@@ -195,6 +199,7 @@ export class SegmentedIndex implements RecordIndex {
     const ordinal = (this.rows.ordinal - segment.firstOrdinal) >>> 0;
     this.rows.add(lane, pid, readU64(view, at + block.firstOffsetAt), stampUs, address, length, count);
     segment.endRow++;
+    segment.blockBytes += length;
     if (stampUs > segment.maxStampUs) segment.maxStampUs = stampUs;
 
     const keyOfPid = pidKey(pid);
@@ -213,14 +218,16 @@ export class SegmentedIndex implements RecordIndex {
     const segment = this.memory[this.memory.length - 1];
     assertStorage(segment !== undefined && address >= segment.base, 'a block lies in the segment that is written');
     const stampUs = readU64(view, at + block.stampAt);
+    const length = view.getUint32(at, true);
     segment.relocated.take(
       readU64(view, at + block.pidAt),
       readU64(view, at + block.firstOffsetAt),
       view.getUint32(at + block.countAt, true),
       stampUs,
       address,
-      view.getUint32(at, true),
+      length,
     );
+    segment.blockBytes += length;
     if (stampUs > segment.maxStampUs) segment.maxStampUs = stampUs;
   }
 
@@ -236,6 +243,12 @@ export class SegmentedIndex implements RecordIndex {
       if (this.memory[i].relocated.find(pid, offset, found)) return found;
     }
     return this.remembered.find(pid, offset, found) ? found : undefined;
+  }
+
+  /** Bytes of all blocks in the segment at `base`, copies included; 0 when it is not indexed. */
+  blockBytes(base: LogAddress): number {
+    const inMemory = this.memory.find((segment) => segment.base === base);
+    return inMemory?.blockBytes ?? this.sidecars.get(base)?.sidecar.facts.blockBytes ?? 0;
   }
 
   /** Rejects with SidecarDamage, or with the disk's error. */
@@ -266,6 +279,13 @@ export class SegmentedIndex implements RecordIndex {
   }
 
   findId(pid: number, hashHigh: number, hashLow: number, sinceUs: number): FoundId | undefined {
+    const segment = this.findIdInMemory(pid, hashHigh, hashLow, sinceUs);
+    if (segment === undefined || this.mayHoldNewerId(segment, pid, hashHigh, sinceUs)) return undefined;
+    return this.foundId;
+  }
+
+  /** Fills `foundId` with the newest record in memory, and gives its segment. */
+  private findIdInMemory(pid: number, hashHigh: number, hashLow: number, sinceUs: number): MemorySegment | undefined {
     const { rows, memory, foundId } = this;
     const keyOfPid = pidKey(pid);
     const keyHigh = idKeyHigh(keyOfPid, hashHigh);
@@ -283,9 +303,19 @@ export class SegmentedIndex implements RecordIndex {
       foundId.offset = rows.firstOffsetAt(index) + ordinal - firstOrdinal;
       foundId.stampUs = stampUs;
       foundId.index = ordinal - firstOrdinal;
-      return foundId;
+      return segment;
     }
     return undefined;
+  }
+
+  /**
+   * A start that finds a sidecar damaged or missing takes its segment into memory, but not those behind it: then a newer
+   * record with the same id may be in one of their sidecars.
+   */
+  private mayHoldNewerId({ base }: MemorySegment, pid: number, hashHigh: number, sinceUs: number): boolean {
+    if (base > this.newestSidecar) return false;
+    const candidates = this.idDirectory.candidates(idKeyHigh(pidKey(pid), hashHigh) >>> 0, sinceUs);
+    return candidates.some((sidecar) => sidecar.base > base && !this.isInMemory(sidecar.base));
   }
 
   mayHoldId(pid: number, hashHigh: number, _hashLow: number, sinceUs: number): boolean {
@@ -299,15 +329,17 @@ export class SegmentedIndex implements RecordIndex {
       if (known !== undefined) return { ...known };
       const { generation } = this;
       const found = await this.repaired(() => this.searchIds(pid, hashHigh >>> 0, hashLow >>> 0, sinceUs));
-      if (found !== undefined) return found.stampUs < sinceUs ? undefined : found;
-      if (generation === this.generation) return undefined;
+      if (generation !== this.generation) continue;
+      const isInMemory = this.findIdInMemory(pid, hashHigh, hashLow, sinceUs) !== undefined;
+      if (isInMemory && (found === undefined || found.stampUs < this.foundId.stampUs)) return { ...this.foundId };
+      return found === undefined || found.stampUs < sinceUs ? undefined : found;
     }
   }
 
   /**
    * Takes the sidecar of the sealed segment at `base` into use, in the place of the segment's rows in memory or of the
-   * sidecar used so far. With `ids` only the ids: the segment's blocks are gone. A sidecar that is missing or damaged is
-   * a result, and changes nothing; other errors of the disk reject.
+   * sidecar used so far. With `ids` only the ids: the segment's blocks are gone, as they are when it was dropped. A sidecar
+   * that is missing or damaged is a result, and changes nothing; other errors of the disk reject.
    */
   adopt(base: LogAddress, part: SidecarPart = 'all'): Promise<Adoption> {
     const current = this.memory[this.memory.length - 1];
@@ -316,9 +348,10 @@ export class SegmentedIndex implements RecordIndex {
       let sidecar: Sidecar | undefined;
       let pidKeys = new Uint32Array(0);
       let idKeys: Uint32Array;
+      const hasBlocks = part === 'all' && this.sidecars.get(base)?.blocks !== false;
       try {
         sidecar = await Sidecar.open(this.pages, base);
-        if (part === 'all') pidKeys = await sidecar.readPidKeys();
+        if (hasBlocks) pidKeys = await sidecar.readPidKeys();
         idKeys = await sidecar.readIdKeys();
       } catch (error) {
         await sidecar?.retire();
@@ -331,8 +364,9 @@ export class SegmentedIndex implements RecordIndex {
       await this.pidDirectory.add(sidecar, pidKeys);
       await this.idDirectory.add(sidecar, idKeys);
       const replaced = this.sidecars.get(base);
-      if (part === 'ids') sidecar.dropBlocks();
-      this.sidecars.set(base, { sidecar, blocks: part === 'all', ids: true });
+      if (!hasBlocks) sidecar.dropBlocks();
+      this.sidecars.set(base, { sidecar, blocks: hasBlocks, ids: true });
+      this.newestSidecar = Math.max(this.newestSidecar, base);
       this.markAdopted(base);
       this.generation++;
       if (replaced !== undefined) await this.putAway(replaced);
@@ -373,6 +407,11 @@ export class SegmentedIndex implements RecordIndex {
     });
   }
 
+  /** True while ids of the segment are looked for in its sidecar. */
+  usesIds(base: LogAddress): boolean {
+    return this.sidecars.get(base)?.ids === true;
+  }
+
   /** True while rows of the segment are in memory. */
   isInMemory(base: LogAddress): boolean {
     return this.memory.some((segment) => segment.base === base);
@@ -403,10 +442,7 @@ export class SegmentedIndex implements RecordIndex {
         await this.pidDirectory.remove(adopted.sidecar);
         await this.idDirectory.remove(adopted.sidecar);
         await this.removeUnused(base, adopted);
-      } else {
-        await this.disk.remove(sidecarPath(base));
-        await this.disk.syncFolder(segmentFolder);
-      }
+      } else await removeSidecar(this.disk, base);
       this.generation++;
     });
   }
@@ -590,8 +626,7 @@ export class SegmentedIndex implements RecordIndex {
     if (adopted.blocks || adopted.ids) return;
     this.sidecars.delete(base);
     await adopted.sidecar.retire();
-    await this.disk.remove(sidecarPath(base));
-    await this.disk.syncFolder(segmentFolder);
+    await removeSidecar(this.disk, base);
   }
 
   private change<Result>(work: () => Promise<Result>): Promise<Result> {

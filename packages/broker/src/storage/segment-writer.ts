@@ -1,15 +1,15 @@
 /**
  * Writes the last segment, and makes new ones.
  *
- *   zeros are written to spare.tmp, in steps, each synced      while the segment before it fills (`prepare`)
- *   header and first entries are written into it, synced       `begin`, `write`, `sync`
- *   it gets its name <base>.seg, the folder is synced          `sync`
+ *   zeros are written to spare.tmp, in steps                   while the segment before it fills (`prepare`)
+ *   header and first entries are written into it               `begin`, `write`
+ *   it gets its name <base>.seg, the folder is synced          `publish`
  *
- * So a file with a segment's name always has a synced header, and everything before its base was synced earlier: the
- * caller syncs one segment before it begins the next. Because the zeros are already on disk, a sync writes data and no
- * metadata (measured on ext4: 0.11 to 0.15 ms against 0.18 to 0.20 ms for a file that grows). Sealing needs no work: a
- * segment takes entries until it holds segmentBytes, so the zeros are used up; where they are not (the option was made
- * smaller), readers stop at the next segment's base.
+ * Every write is durable when it resolves. So a file with a segment's name always has its header on disk, and everything
+ * before its base was there earlier: the caller publishes one segment before it begins the next. Because the zeros are
+ * already on disk, a write changes data and no metadata (measured on ext4: 0.11 to 0.15 ms against 0.18 to 0.20 ms for a
+ * file that grows). Sealing needs no work: a segment takes entries until it holds segmentBytes, so the zeros are used up;
+ * where they are not (the option was made smaller), readers stop at the next segment's base.
  *
  * Calls must not overlap, but for `prepare`, which works in the background.
  */
@@ -35,7 +35,7 @@ export class SegmentWriter {
 
   /** Continues a segment that exists. */
   async resume(base: LogAddress): Promise<void> {
-    this.#file = await this.#disk.open(segmentPath(base), 'write');
+    this.#file = await this.#disk.open(segmentPath(base), 'write', 'durable');
     this.#base = base;
   }
 
@@ -44,7 +44,7 @@ export class SegmentWriter {
     this.#spare ??= this.#makeSpare().catch((error: Error) => error);
   }
 
-  /** Turns to a new segment. Its first bytes must be its header. What was written to the one before must be synced. */
+  /** Turns to a new segment. Its first bytes must be its header. The one before must be published. */
   async begin(base: LogAddress): Promise<void> {
     await this.#closeFile();
     // What was prepared in the background may have failed for a reason that has passed, such as a full disk: try again.
@@ -56,14 +56,13 @@ export class SegmentWriter {
     this.#unnamed = true;
   }
 
-  /** Writes bytes whose first one has this address into the segment. */
+  /** Writes bytes whose first one has this address into the segment; they are on disk when it resolves. */
   async write(bytes: Uint8Array, address: LogAddress): Promise<void> {
     await this.#open().write(bytes, address - this.#base);
   }
 
-  /** Makes durable what was written, and the segment itself when it is new. */
-  async sync(): Promise<void> {
-    await this.#open().sync();
+  /** Gives a segment its name, after its first write. What was written counts only then. */
+  async publish(): Promise<void> {
     if (!this.#unnamed) return;
     await this.#disk.rename(spareSegmentPath, segmentPath(this.#base));
     await this.#disk.syncFolder(segmentFolder);
@@ -94,12 +93,11 @@ export class SegmentWriter {
 
   async #makeSpare(): Promise<DiskFile> {
     const { segmentBytes, zeroStepBytes } = this.#options;
-    const file = await this.#disk.open(spareSegmentPath, 'create');
+    const file = await this.#disk.open(spareSegmentPath, 'create', 'durable');
     try {
       const zeros = new Uint8Array(Math.min(zeroStepBytes, segmentBytes));
       for (let at = 0; at < segmentBytes && !this.#stopping; at += zeros.length) {
         await file.write(zeros.subarray(0, Math.min(zeros.length, segmentBytes - at)), at);
-        await file.sync();
       }
       return file;
     } catch (error) {

@@ -22,6 +22,7 @@ import {
   sealPage,
   sectionPages,
   sidecarBaseOf,
+  sidecarCopyBaseOf,
   sidecarPath,
   sidecarPlan,
   sidecarTemporaryPath,
@@ -80,10 +81,19 @@ export async function buildSidecar(
 }
 
 /** Bases of the segments that have a sidecar file, ascending. Says nothing about what is in the files. */
-export async function listSidecars(disk: Disk): Promise<LogAddress[]> {
+export function listSidecars(disk: Disk): Promise<LogAddress[]> {
+  return listBases(disk, sidecarBaseOf);
+}
+
+/** The same of second copies. */
+export function listSidecarCopies(disk: Disk): Promise<LogAddress[]> {
+  return listBases(disk, sidecarCopyBaseOf);
+}
+
+async function listBases(disk: Disk, baseOf: (name: string) => LogAddress | undefined): Promise<LogAddress[]> {
   const bases: LogAddress[] = [];
   for (const name of await disk.list(segmentFolder)) {
-    const base = sidecarBaseOf(name);
+    const base = baseOf(name);
     if (base !== undefined) bases.push(base);
   }
   return bases.sort((a, b) => a - b);
@@ -165,16 +175,19 @@ function newestOfEqual(columns: SegmentColumns, pidNumbers: Uint32Array, order: 
 function factsOf(columns: SegmentColumns, content: SortedSegment): SidecarFacts {
   let minStampUs = 0;
   let maxStampUs = 0;
+  let blockBytes = 0;
   for (let row = 0; row < columns.blockCount; row++) {
     const stampUs = columns.stamps[row];
     if (row === 0 || stampUs < minStampUs) minStampUs = stampUs;
     if (stampUs > maxStampUs) maxStampUs = stampUs;
+    blockBytes += columns.lengths[row];
   }
   return {
     base: columns.base,
     end: columns.end,
     minStampUs,
     maxStampUs,
+    blockBytes,
     counts: {
       blocks: columns.blockCount,
       ids: content.ids.length,

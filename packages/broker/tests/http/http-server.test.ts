@@ -450,13 +450,86 @@ describe('bodies', () => {
     client.destroy();
   });
 
-  it('of routes that take none are dropped, and hide no disconnect', async () => {
-    const client = await RawClient.open(server.port);
-    client.write('GET /api/v1/pop/queue/q?wait=true HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n');
-    client.write('x'.repeat(1_000_000));
+  it('of routes that take none are dropped when they are small, and hide no disconnect', async () => {
+    for (const body of [
+      `Content-Length: 50000\r\n\r\n${'x'.repeat(50_000)}`,
+      `Transfer-Encoding: chunked\r\n\r\nc350\r\n${'x'.repeat(50_000)}\r\n0\r\n\r\n`,
+    ]) {
+      const client = await RawClient.open(server.port);
+      client.write(`GET /api/v1/pop/queue/q?wait=true HTTP/1.1\r\nHost: x\r\n${body}`);
+      const { reply } = await server.engine.next('pop');
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      reply.encode(nothing);
+      reply.send(null);
+      assert.equal((await client.answer())?.status, 204);
+      client.write(`GET /api/v1/pop/queue/q?wait=true HTTP/1.1\r\nHost: x\r\n${body}`);
+      await server.engine.next('pop');
+      client.destroy();
+      await server.engine.next('cancel');
+    }
+  });
+
+  it('of routes that take none are refused by their length when they are large, and nothing is done', async () => {
+    for (const target of [
+      'GET /api/v1/pop/queue/q',
+      'DELETE /api/v1/resources/queues/q',
+      'POST /api/v1/resources/queues/q/pause',
+      'DELETE /api/v1/due/x',
+      'GET /health',
+    ]) {
+      const client = await RawClient.open(server.port);
+      client.write(`${target} HTTP/1.1\r\nHost: x\r\nContent-Length: 70000\r\n\r\n`);
+      const answer = await client.answer();
+      assert.equal(answer?.status, 413, target);
+      assert.equal(answer.body, 'body over the limit of 65536 bytes\n');
+      await client.closed();
+    }
+    for (const [target, status] of [
+      ['POST /api/v1/nope', 404],
+      ['POST /api/v1/pop', 405],
+    ] as const) {
+      const client = await RawClient.open(server.port);
+      client.write(`${target} HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n`, 'x'.repeat(500_000));
+      assert.equal((await client.answer())?.status, status, target);
+      await client.closed();
+    }
+    assert.deepEqual(server.engine.arrived, []);
+  });
+
+  it('without end are cut off wherever they are not wanted', async () => {
+    const chunk = `2000\r\n${'x'.repeat(0x2000)}\r\n`;
+    const emptyGzip = gzipSync('');
+    const packed = Buffer.concat([
+      Buffer.from('2000\r\n'),
+      Buffer.concat(Array.from({ length: 410 }, () => emptyGzip)).subarray(0, 0x2000),
+      Buffer.from('\r\n'),
+    ]);
+    for (const [head, piece] of [
+      ['GET /api/v1/pop/queue/q?wait=true HTTP/1.1', chunk],
+      ['GET /health HTTP/1.1', chunk],
+      ['POST /api/v1/nope HTTP/1.1', chunk],
+      ['PUT /api/v1/push HTTP/1.1', chunk],
+      ['GET /a/page HTTP/1.1', chunk],
+      ['POST /a/page HTTP/1.1\r\nContent-Type: application/json', chunk],
+      ['POST /api/v1/push HTTP/1.1\r\nContent-Encoding: zstd', chunk],
+      ['POST /api/v1/push HTTP/1.1\r\nContent-Encoding: gzip', chunk],
+      ['POST /api/v1/push HTTP/1.1\r\nContent-Encoding: gzip', packed],
+    ] as const) {
+      const client = await RawClient.open(server.port);
+      client.write(`${head}\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`);
+      const closed = client.closed().then(() => true);
+      let sent = 0;
+      for (; sent < 100; sent++) {
+        client.write(piece);
+        const soon = new Promise<boolean>((resolve) => setTimeout(resolve, 10, false));
+        if (await Promise.race([closed, soon])) break;
+      }
+      assert.ok(sent < 100, `${head} was cut off after ${sent} pieces`);
+      client.destroy();
+    }
     await server.engine.next('pop');
-    client.destroy();
     await server.engine.next('cancel');
+    assert.deepEqual(server.engine.arrived, []);
   });
 
   it('that turn out to be over the limit are refused at that moment, chunked or compressed', async () => {
@@ -732,7 +805,7 @@ describe('time and room', () => {
     client.socket.pause();
     client.write('GET /api/v1/resources/queues HTTP/1.1\r\nHost: x\r\n\r\n');
     const { reply } = await server.engine.next('list');
-    for (let i = 0; i < 20_000; i++) reply.row(queue);
+    for (let i = 0; i < 20_000; i++) reply.rows([queue]);
     reply.encode({ total: 20_000, isWhole: true });
     reply.send(null);
     const metrics = async () => JSON.parse((await ask(server.port, 'GET', '/metrics')).body).http;

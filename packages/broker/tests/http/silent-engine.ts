@@ -14,13 +14,13 @@ import type {
   FetchRequest,
   GroupEngine,
   HealthReport,
-  ListReply,
   OffsetReader,
   PopRequest,
   QueueDetail,
   QueueList,
   QueueSummary,
   Reply,
+  RowsReply,
   Views,
 } from '../../src/runtime/mod.ts';
 
@@ -31,7 +31,7 @@ export type Arrived =
   | { readonly route: 'extend'; readonly stamp: number; readonly seconds: number; readonly reply: Reply<ExtendOutcome> }
   | { readonly route: 'configure'; readonly request: ConfigureRequest; readonly reply: Reply<QueueDetail> }
   | { readonly route: 'delete'; readonly queue: string; readonly reply: Reply<{ existed: boolean }> }
-  | { readonly route: 'list'; readonly reply: ListReply<QueueSummary, QueueList> }
+  | { readonly route: 'list'; readonly reply: RowsReply<QueueSummary, QueueList> }
   | { readonly route: 'detail'; readonly queue: string; readonly reply: Reply<QueueDetail | null> }
   | { readonly route: 'dead letters'; readonly filter: object; readonly reply: Reply<DeadLetterPage> }
   | { readonly route: 'fetch'; readonly request: FetchRequest; readonly reply: FetchReply }

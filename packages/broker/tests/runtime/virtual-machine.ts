@@ -1,6 +1,6 @@
 /** A broker on a machine in virtual time, whose log is small enough that hardly any of it stays in memory. */
 import { createHasher } from '../../src/codec/mod.ts';
-import type { Reply, Shard } from '../../src/runtime/mod.ts';
+import type { Reply, Shard, Store } from '../../src/runtime/mod.ts';
 import { SimulatedDisk } from '../simulation/simulated-disk.ts';
 import { type ProcessHost, SimulatedProcess } from '../simulation/simulated-process.ts';
 import { SimulatedRandom } from '../simulation/simulated-random.ts';
@@ -25,6 +25,12 @@ export class VirtualMachine {
     const shard = this.#process?.shard;
     if (shard === undefined) throw new Error('the broker does not run');
     return shard;
+  }
+
+  get store(): Store {
+    const store = this.#process?.store;
+    if (store === undefined) throw new Error('the broker does not run');
+    return store;
   }
 
   async start(): Promise<void> {

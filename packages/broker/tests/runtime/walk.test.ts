@@ -7,64 +7,16 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
-import { createHasher, scanPushBody } from '../../src/codec/mod.ts';
-import type { Refusal } from '../../src/core/mod.ts';
+import { createHasher } from '../../src/codec/mod.ts';
 import type { Reply, Shard } from '../../src/runtime/mod.ts';
 import { walkRowsPerTurn } from '../../src/runtime/walk.ts';
+import { call, pushItems, turnMsMax, type WatchedWork, whilePushing } from './loop-watch.ts';
 import { openShard } from './open-shard.ts';
 
 const { LANEMQ_TEST_SLOW } = process.env;
 const slow = LANEMQ_TEST_SLOW === '1';
 const partitionCount = slow ? 1_000_000 : 60_000;
-const pushItems = 2000;
-/** What nothing may hold the loop up for longer. */
-const turnMsMax = 20;
-
-/** Measures how long the loop is away from a task that runs in each of its rounds. */
-class LoopWatch {
-  longestMs = 0;
-  #isOver = false;
-
-  constructor() {
-    this.#watch(performance.now());
-  }
-
-  #watch(sinceMs: number): void {
-    setImmediate(() => {
-      const nowMs = performance.now();
-      this.longestMs = Math.max(this.longestMs, nowMs - sinceMs);
-      if (!this.#isOver) this.#watch(nowMs);
-    });
-  }
-
-  stop(): number {
-    this.#isOver = true;
-    return this.longestMs;
-  }
-}
-
-function call<Outcome>(send: (reply: Reply<Outcome>) => void): Promise<Outcome> {
-  return new Promise((resolve, reject) => {
-    let outcome: Outcome;
-    send({
-      encode: (encoded) => {
-        outcome = encoded;
-      },
-      send: (failure: Refusal | null) => (failure === null ? resolve(outcome) : reject(new Error(failure.message))),
-    });
-  });
-}
-
-function push(shard: Shard, first: number, count: number): Promise<unknown> {
-  const items = Array.from({ length: count }, (_, i) => ({
-    queue: 'q',
-    partition: `partition-${first + i}`,
-    payload: 1,
-  }));
-  const scanned = scanPushBody(Buffer.from(JSON.stringify({ items })));
-  assert.ok(scanned.ok);
-  return call((reply) => shard.push(scanned.items, reply));
-}
+const itemsPerPush = 2000;
 
 describe(`reads of a queue with ${partitionCount} partitions`, () => {
   let folder: string;
@@ -74,7 +26,16 @@ describe(`reads of a queue with ${partitionCount} partitions`, () => {
     await createHasher(0, 0);
     folder = await mkdtemp(join(tmpdir(), 'lanemq-walks-'));
     shard = await openShard(folder, (store) => store, { segmentBytes: 1024 * 1024 * 1024 });
-    for (let first = 0; first < partitionCount; first += pushItems) await push(shard, first, pushItems);
+    for (let first = 0; first < partitionCount; first += itemsPerPush) {
+      await pushItems(
+        shard,
+        Array.from({ length: itemsPerPush }, (_, i) => ({
+          queue: 'q',
+          partition: `partition-${first + i}`,
+          payload: 1,
+        })),
+      );
+    }
   });
 
   after(async () => {
@@ -82,38 +43,18 @@ describe(`reads of a queue with ${partitionCount} partitions`, () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** Runs a read while one push after the other is made; says how many turns it took. */
-  async function whilePushing<Outcome>(
-    context: TestContext,
-    read: () => Promise<Outcome>,
-  ): Promise<{ outcome: Outcome; turns: number; pushes: number }> {
-    const turnsBefore = shard.metrics()['turns'];
-    const watch = new LoopWatch();
-    let isOver = false;
-    const startedAt = performance.now();
-    const reading = read().finally(() => {
-      isOver = true;
-    });
-    let pushes = 0;
-    while (!isOver) {
-      await push(shard, 0, 1);
-      pushes++;
-    }
-    const outcome = await reading;
-    const tookMs = performance.now() - startedAt;
-    const longestMs = watch.stop();
-    context.diagnostic(
-      `${tookMs.toFixed(0)} ms, ${pushes} pushes meanwhile, loop held up for at most ${longestMs.toFixed(1)} ms`,
-    );
-    if (slow) assert.ok(longestMs < turnMsMax, `the loop was held up for ${longestMs} ms`);
-    return { outcome, turns: shard.metrics()['turns'] - turnsBefore, pushes };
+  async function watched<Outcome>(context: TestContext, read: () => Promise<Outcome>): Promise<WatchedWork<Outcome>> {
+    const work = await whilePushing(shard, { queue: 'q', partition: 'partition-0', payload: 1 }, read);
+    context.diagnostic(work.text);
+    if (slow) assert.ok(work.longestMs < turnMsMax, work.text);
+    return work;
   }
 
   const everyPartition = Math.floor(partitionCount / walkRowsPerTurn);
 
   it('measure the depth in many turns, and pushes go on between them', async (context) => {
     const page = { limit: 1000, after: 0 };
-    const { outcome, turns, pushes } = await whilePushing(context, () =>
+    const { outcome, turns, pushes } = await watched(context, () =>
       call((reply: Reply<{ pending: number; partitionsPending: number } | null>) =>
         shard.views.queueDepth('q', 'g', page, reply),
       ),
@@ -136,7 +77,7 @@ describe(`reads of a queue with ${partitionCount} partitions`, () => {
       limit: 1000,
       offset: 0,
     };
-    const { outcome, turns } = await whilePushing(context, () =>
+    const { outcome, turns } = await watched(context, () =>
       call((reply: Reply<{ rows: readonly { createdAtUs: number }[] }>) => shard.views.messages(filter, reply)),
     );
     assert.equal(outcome.rows.length, 1000);
@@ -158,7 +99,7 @@ describe(`reads of a queue with ${partitionCount} partitions`, () => {
       limit: 10,
       offset: 0,
     };
-    const { outcome } = await whilePushing(context, () =>
+    const { outcome } = await watched(context, () =>
       call((reply: Reply<{ rows: readonly object[]; totalIsExact: boolean }>) => shard.views.messages(filter, reply)),
     );
     assert.deepEqual([outcome.rows.length, outcome.totalIsExact], [0, false]);
@@ -167,7 +108,7 @@ describe(`reads of a queue with ${partitionCount} partitions`, () => {
   it('page through all partitions, each once', async (context) => {
     const names = new Set<string>();
     let seen = 0;
-    await whilePushing(context, async () => {
+    await watched(context, async () => {
       let after = 0;
       for (let pages = 0; pages < 20; pages++) {
         const page = await call(
@@ -183,7 +124,7 @@ describe(`reads of a queue with ${partitionCount} partitions`, () => {
   });
 
   it('show a page of its detail', async (context) => {
-    const { outcome } = await whilePushing(context, () =>
+    const { outcome } = await watched(context, () =>
       call((reply: Reply<{ partitions: readonly object[] } | null>) =>
         shard.views.queueDetail('q', { limit: 1000, after: 0 }, reply),
       ),
@@ -193,7 +134,7 @@ describe(`reads of a queue with ${partitionCount} partitions`, () => {
 
   it('read twenty depths at once within the budget of one', async (context) => {
     const page = { limit: 10, after: 0 };
-    const { turns } = await whilePushing(context, () =>
+    const { turns } = await watched(context, () =>
       Promise.all(
         Array.from({ length: slow ? 5 : 20 }, () =>
           call((reply: Reply<object | null>) => shard.views.queueDepth('q', 'g', page, reply)),
@@ -218,7 +159,7 @@ describe(`reads of a queue with ${partitionCount} partitions`, () => {
         ),
       );
     }
-    const { outcome } = await whilePushing(context, () =>
+    const { outcome } = await watched(context, () =>
       call((reply: Reply<{ rows: readonly { name: string; messages: number }[]; total: number }>) =>
         shard.views.traceNames({ limit: 10, offset: 0 }, reply),
       ),

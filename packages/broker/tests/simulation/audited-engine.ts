@@ -321,7 +321,7 @@ export class AuditedEngine {
     this.#call<{ deleted: number }, number>(
       `delete ${pid} ${transactionId}`,
       done,
-      (shard, reply) => shard.deadLetterChanges.deleteAt({ pid, transactionId }, reply),
+      (shard, reply) => shard.deadLetterChanges.deleteAt({ partition: { pid, createdAtUs: 0 }, transactionId }, reply),
       ({ deleted }, moment) => {
         const isIt = (each: ExpectedDeadLetter, id: string): boolean => each.pid === pid && id === transactionId;
         this.#host.auditor.deadLettersDeleted(moment, isIt, deleted);

@@ -87,7 +87,10 @@ export function expectAck(
       const error = completed ? ackError.none : ackError.stale;
       return { error, released, dlq: false, noop: completed, mayBeForgotten };
     }
-    const gaveUp = item.status === ackStatus.failed || item.status === ackStatus.dlq;
+    const gaveUp =
+      item.status === ackStatus.failed ||
+      item.status === ackStatus.dlq ||
+      (item.status === ackStatus.retry && at === settled.lastDelivered);
     const dlq = gaveUp && settled.filed.some(({ offset }) => offset === at);
     return { error: ackError.none, released, dlq, noop: false };
   });
@@ -167,6 +170,8 @@ function nameOffsets(items: readonly ExpectedAckItem[], places: readonly Place[]
 }
 
 interface Settled {
+  /** Offset of a record whose last delivery ended without its being settled. */
+  lastDelivered?: number;
   next: ExpectedCursor;
   filed: { offset: number; error: string }[];
 }
@@ -201,8 +206,21 @@ function settle(
   const head = named.get(signal) as Named;
   const { options } = partition.queue;
   const exhausted = cursor.retryCount >= options.retryLimit;
+  const comesAgain = head.status === ackStatus.retry || (head.status === ackStatus.failed && !exhausted);
+  const isLast =
+    options.maxDeliveries > 0 &&
+    cursor.attemptCount >= options.maxDeliveries &&
+    cursor.attemptOffset === signal &&
+    (lease.conflated || signal === prefix + 1);
+  if (comesAgain && isLast) {
+    const text = `${head.error ?? 'given back by an ack'} (delivered ${cursor.attemptCount} times, maxDeliveries ${options.maxDeliveries})`;
+    return {
+      ...settleAbove(partition, cursor, released, named, signal, exhausted, text),
+      lastDelivered: signal,
+    };
+  }
   if (head.status === ackStatus.retry) return { next: released, filed: [] };
-  if (head.status === ackStatus.failed && !exhausted) {
+  if (comesAgain) {
     const delayUs = retryDelayUsOf(options);
     const heldUntilUs = delayUs > 0 ? nowUs + delayUs : released.heldUntilUs;
     return { next: { ...released, retryCount: cursor.retryCount + 1, heldUntilUs }, filed: [] };
@@ -218,6 +236,7 @@ function settleAbove(
   named: ReadonlyMap<number, Named>,
   signal: number,
   exhausted: boolean,
+  headText?: string,
 ): Settled {
   const { options } = partition.queue;
   const files = options.deadLetterQueue || options.dlqAfterMaxRetries;
@@ -231,7 +250,7 @@ function settleAbove(
   const giveUp = (offset: number, { status, error }: Named): void => {
     if (status === ackStatus.dlq || files) filed.push({ offset, error: error ?? headError });
   };
-  giveUp(signal, head);
+  giveUp(signal, { status: head.status, error: headText ?? headError });
   let committed = signal;
   let retryCount = 0;
   const end = cursor.lease?.conflated ? signal : (cursor.lease?.end ?? signal);

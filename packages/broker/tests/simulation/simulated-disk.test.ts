@@ -25,6 +25,22 @@ test('what was synced survives every crash', async () => {
   }
 });
 
+test('a durable write survives every crash after it, and no more than a part of one that a crash meets', async () => {
+  const outcomes = new Set<string>();
+  for (let seed = 1; seed <= 50; seed++) {
+    const { disk } = await diskWithFile(seed);
+    const file = await disk.open('f/a', 'write', 'durable');
+    await file.write(new Uint8Array(512).fill(2), 0);
+    const onItsWay = file.write(new Uint8Array(1024).fill(3), 512);
+    disk.crash();
+    await assert.rejects(onItsWay, hasCode('EIO'));
+    const bytes = disk.contents('f/a');
+    assert.ok(bytes.subarray(0, 512).every((byte) => byte === 2));
+    outcomes.add(`${bytes[512]} ${bytes[1024]}`);
+  }
+  assert.deepEqual([...outcomes].sort(), ['1 1', '1 3', '3 1', '3 3']);
+});
+
 test('what was not synced may be lost, kept, reordered by sector or torn', async () => {
   const outcomes = new Set<string>();
   for (let seed = 1; seed <= 300; seed++) {

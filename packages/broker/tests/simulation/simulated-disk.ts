@@ -12,7 +12,7 @@
  *
  * Faults to order: the Nth operation fails, the disk is full, bits flip. Everything is decided by the seed.
  */
-import type { Disk, DiskFile, DiskSpace, FolderLock } from '../../src/ports/mod.ts';
+import type { Disk, DiskFile, DiskSpace, FolderLock, WriteMode } from '../../src/ports/mod.ts';
 import { SimulatedRandom } from './simulated-random.ts';
 import type { SimulatedScheduler } from './simulated-scheduler.ts';
 
@@ -83,8 +83,8 @@ export class SimulatedDisk implements Disk {
     this.#capacityBytes = options.capacityBytes ?? Infinity;
   }
 
-  open(path: string, mode: 'read' | 'write' | 'create'): Promise<DiskFile> {
-    return this.#now(`open ${path} ${mode}`, () => {
+  open(path: string, mode: 'read' | 'write' | 'create', writes: WriteMode = 'cached'): Promise<DiskFile> {
+    return this.#now(`open ${path} ${mode} ${writes}`, () => {
       let inode = this.#names.get(path);
       if (mode === 'create') {
         if (inode === undefined) {
@@ -96,7 +96,7 @@ export class SimulatedDisk implements Disk {
         }
       }
       if (inode === undefined) throw failure('ENOENT', path);
-      return new SimulatedFile(this, inode, path);
+      return new SimulatedFile(this, inode, path, writes);
     });
   }
 
@@ -308,6 +308,13 @@ export class SimulatedDisk implements Disk {
     return length;
   }
 
+  /** Leaves a part of it in the page cache; of a durable write perhaps all, whose way to the platter failed. */
+  failWrite(inode: Inode, source: Uint8Array, position: number, isDurable: boolean): void {
+    const isWhole = isDurable && this.#random.chance(0.5);
+    this.writeInode(inode, isWhole ? source : source.subarray(0, source.length >>> 1), position);
+    if (isDurable) this.forgetInode(inode);
+  }
+
   truncateInode(inode: Inode, length: number): void {
     const from = Math.min(length, inode.visibleLength);
     inode.visible = grown(inode.visible, length);
@@ -317,9 +324,11 @@ export class SimulatedDisk implements Disk {
     this.#noteSectors(inode, from, end);
   }
 
-  syncInode(inode: Inode, through: number): void {
+  /** Makes durable what was written up to a change: all of the file, or the sectors of [from, to). */
+  syncInode(inode: Inode, through: number, from = 0, to = Infinity): void {
     inode.durable = grown(inode.durable, inode.visibleLength);
     for (const [sector, versions] of inode.unsynced) {
+      if ((sector + 1) * sectorBytes <= from || sector * sectorBytes >= to) continue;
       let last = versions.length - 1;
       while (last >= 0 && versions[last].writeNumber > through) last--;
       if (last < 0 || versions[last].isForgotten) continue;
@@ -405,12 +414,14 @@ class SimulatedFile implements DiskFile {
   readonly #inode: Inode;
   readonly #path: string;
   readonly #life: number;
+  readonly #writes: WriteMode;
   #isOpen = true;
 
-  constructor(disk: SimulatedDisk, inode: Inode, path: string) {
+  constructor(disk: SimulatedDisk, inode: Inode, path: string, writes: WriteMode) {
     this.#disk = disk;
     this.#inode = inode;
     this.#path = path;
+    this.#writes = writes;
     this.#life = disk.life;
   }
 
@@ -429,14 +440,21 @@ class SimulatedFile implements DiskFile {
   }
 
   write(source: Uint8Array, position: number): Promise<void> {
+    const isDurable = this.#writes === 'durable';
     const begin = (): void => {
       const written = this.#disk.writeInode(this.#inode, source, position);
       if (written < source.length) throw failure('ENOSPC', this.#path);
     };
-    const fail = (): void => {
-      this.#disk.writeInode(this.#inode, source.subarray(0, source.length >>> 1), position);
+    const fail = (): void => this.#disk.failWrite(this.#inode, source, position, isDurable);
+    const name = `write ${position} ${source.length}`;
+    if (!isDurable) return this.#operate(name, { begin, fail });
+    let through = 0;
+    const beginDurable = (): void => {
+      begin();
+      through = this.#disk.changeNumber;
     };
-    return this.#operate(`write ${position} ${source.length}`, { begin, fail });
+    const end = (): void => this.#disk.syncInode(this.#inode, through, position, position + source.length);
+    return this.#operate(name, { begin: beginDurable, end, fail });
   }
 
   sync(): Promise<void> {

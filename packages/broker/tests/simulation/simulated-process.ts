@@ -16,6 +16,7 @@ import type {
   FolderLock,
   PayloadCipher,
   Scheduler,
+  WriteMode,
 } from '../../src/ports/mod.ts';
 import { type HousekeepingOptions, Shard, type Store } from '../../src/runtime/mod.ts';
 import type { IndexOptions } from '../../src/storage/index-segmented.ts';
@@ -230,8 +231,8 @@ class ProcessDisk implements Disk {
     this.#process = process;
   }
 
-  async open(path: string, mode: 'read' | 'write' | 'create'): Promise<DiskFile> {
-    const file = await this.during(() => this.#disk.open(path, mode));
+  async open(path: string, mode: 'read' | 'write' | 'create', writes?: WriteMode): Promise<DiskFile> {
+    const file = await this.during(() => this.#disk.open(path, mode, writes));
     return {
       size: () => this.during(() => file.size()),
       read: (target, position) => this.during(() => file.read(target, position)),

@@ -93,6 +93,10 @@ class World {
     }
   }
 
+  private hasNewerSidecar(base: number): boolean {
+    return [...this.adopted].some((adopted) => adopted > base && !this.memory.includes(adopted));
+  }
+
   blocksOf(pid: number): PlacedBlock[] {
     return this.log.blocks.filter((made) => made.pid === pid);
   }
@@ -119,11 +123,12 @@ class World {
       made.ids.forEach(([high, low], i) => {
         if (high !== id[0] || low !== id[1]) return;
         right = { offset: made.firstOffset + i, stampUs: made.stampUs, index: i };
-        isInMemory = this.memory.includes(made.base);
+        // A newer record may be behind a segment that a restart took into memory for want of its sidecar.
+        isInMemory = this.memory.includes(made.base) && !this.hasNewerSidecar(made.base);
       });
     }
     const found = this.index.findId(pid, id[0], id[1], sinceUs);
-    if (isInMemory) assert.deepEqual(found && { ...found }, right);
+    if (isInMemory || found !== undefined) assert.deepEqual(found && { ...found }, right);
     else if (right !== undefined) assert.equal(this.index.mayHoldId(pid, id[0], id[1], sinceUs), true);
     assert.deepEqual(await this.index.loadId(pid, id[0], id[1], sinceUs), right);
   }
@@ -194,6 +199,27 @@ test('the index answers as a plain list does, whatever is in memory and whatever
     ),
     { numRuns: 120 },
   );
+});
+
+test('of two records with one id the newer is found when only the older one is in memory after a restart', async () => {
+  const world = new World();
+  world.push(0, [[7, 2]]);
+  world.rotate();
+  const newer = world.push(0, [
+    [0, 0],
+    [7, 2],
+  ]);
+  world.rotate();
+  world.push(0, [[1, 1]]);
+  await world.adopt(world.log.bases[1]);
+  await world.restart();
+  const right = { offset: 2, stampUs: newer.stampUs, index: 1 };
+  assert.equal(world.index.findId(1, 7, 2, 0), undefined);
+  assert.equal(world.index.mayHoldId(1, 7, 2, 0), true);
+  assert.deepEqual(await world.index.loadId(1, 7, 2, 0), right);
+  assert.equal(await world.index.loadId(1, 7, 2, newer.stampUs + 1), undefined);
+  await world.checkId(1, [1, 1], 0);
+  await world.index.close();
 });
 
 /** 40,000 blocks: several pages of rows, of sidecar rows and of fences. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { constants, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +11,17 @@ const root = await mkdtemp(join(tmpdir(), 'lanemq-disk-'));
 after(() => rm(root, { recursive: true }));
 let folders = 0;
 const newDisk = (): NodeDisk => new NodeDisk(join(root, `d${folders++}`, 'x', 'y'));
+
+const isLinux = process.platform === 'linux';
+
+/** Where a descriptor of this process leads; one that is closed meanwhile leads nowhere. */
+function linkOf(descriptor: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${descriptor}`);
+  } catch {
+    return '';
+  }
+}
 
 const hasCode = (code: string) => (error: NodeJS.ErrnoException) => error.code === code;
 
@@ -74,6 +86,19 @@ test('closing waits for what is on its way', async () => {
   const again = await disk.open('f', 'read');
   assert.equal(await again.size(), 2_000_000);
   await again.close();
+});
+
+test('a file for durable writes is one whose writes wait for the disk', { skip: !isLinux }, async () => {
+  const disk = newDisk();
+  await disk.makeFolder('');
+  const file = await disk.open('f', 'create', 'durable');
+  await file.write(new Uint8Array(3).fill(7), 1);
+  const links = readdirSync('/proc/self/fd').filter((name) => linkOf(name) === join(disk.location, 'f'));
+  assert.equal(links.length, 1);
+  const flags = /^flags:\s+([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${links[0]}`, 'utf8'))?.[1] ?? '';
+  assert.equal(Number.parseInt(flags, 8) & constants.O_DSYNC, constants.O_DSYNC);
+  await file.close();
+  assert.deepEqual([...readFileSync(join(disk.location, 'f'))], [0, 7, 7, 7]);
 });
 
 test('space is told in bytes and as a share', async () => {
