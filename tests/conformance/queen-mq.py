@@ -219,12 +219,33 @@ async def observe_transaction(queen):
 
 
 @check
-async def observe_binary_push(queen):
+async def binary_push(queen):
     binary = Queen({"url": sys.argv[1], "binary_push": True, "retry_attempts": 1})
     try:
-        return await refusal(lambda: binary.queue("py-binary").push([{"data": {"n": 1}, "transactionId": "binary"}]))
+        items = [{"data": {"n": n, "text": "\u00fc" * 300}, "transactionId": f"b-{n}"} for n in range(3)]
+        results = await binary.queue("py-binary").partition("p").push(items)
+        assert [(r["status"], r["offset"]) for r in results] == [("queued", 0), ("queued", 1), ("queued", 2)], results
+        again = await binary.queue("py-binary").partition("p").push(items[:1])
+        assert again[0]["status"] == "duplicate", again
     finally:
         await binary.close()
+    messages = await queen.queue("py-binary").batch(10).wait(False).pop()
+    assert [message["data"] for message in messages] == [item["data"] for item in items], messages
+    await queen.ack(messages)
+
+
+@check
+async def observe_push_compression(queen):
+    try:
+        compressed = Queen(
+            {"url": sys.argv[1], "binary_push": True, "push_compression": True, "retry_attempts": 1}
+        )
+    except ImportError:
+        return "not asked: zstandard is not installed"
+    try:
+        return await refusal(lambda: compressed.queue("py-compressed").push([{"data": {"n": 1}}]))
+    finally:
+        await compressed.close()
 
 
 @check

@@ -27,7 +27,8 @@ const checks = [
   'buffered_push',
   'admin_routes',
   'observe_transaction',
-  'observe_binary_push',
+  'binary_push',
+  'observe_push_compression',
   'observe_framed_pop',
 ];
 
