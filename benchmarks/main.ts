@@ -13,6 +13,7 @@ import { longPartition } from './cases/long-partition.ts';
 import { manyPartitions } from './cases/many-partitions.ts';
 import { rememberedIds } from './cases/remembered-ids.ts';
 import { scatteredPushes } from './cases/scattered-pushes.ts';
+import { sdkOverhead } from './cases/sdk-overhead.ts';
 import { singlePushes } from './cases/single-pushes.ts';
 import { waitingPop } from './cases/waiting-pop.ts';
 import { type BenchOptions, parseBenchOptions, usage } from './options.ts';
@@ -32,6 +33,7 @@ const cases: readonly BenchCase[] = [
   longOperations,
   longPartition,
   edgeQueue,
+  sdkOverhead,
 ];
 
 async function main(options: BenchOptions): Promise<void> {

@@ -26,7 +26,8 @@ for (const customer of ['customer-42', 'customer-7']) {
 const stop = new AbortController();
 const declined = new Set<string>();
 let shipped = 0;
-await orders.group('billing').consume(
+const billing = orders.group('billing').subscriptionMode('all').each();
+await billing.consume(
   ({ partition, offset, data }) => {
     if (data.event === 'paid' && partition === 'customer-42' && !declined.has(data.order)) {
       declined.add(data.order);
@@ -37,5 +38,5 @@ await orders.group('billing').consume(
     if (data.order.startsWith(`${run}-`) && data.event === 'shipped') shipped += 1;
     if (shipped === 2) stop.abort();
   },
-  { each: true, subscriptionMode: 'all', signal: stop.signal },
+  { signal: stop.signal },
 );

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -142,4 +142,61 @@ describe('the scheduler', () => {
     const error = await run(process.execPath, [program]).catch((failure: { code: number; stderr: string }) => failure);
     assert.ok('code' in error && error.code === 2 && error.stderr.startsWith('usage: scheduler'));
   });
+});
+
+/** What each guide's program prints. */
+const guides: Readonly<Record<string, string>> = {
+  'work-queue': 'beach.jpg at 320\ncity.jpg at 320\nforest.jpg at 320',
+  'entity-pipeline': 'alice: 300\nbob: 300\ncarol: 300',
+  'fan-out': ['billing', 'mail', 'search']
+    .flatMap((group) => [`${group} got 9137`, `${group} got 9138`])
+    .concat('billing has 0 before it', 'mail has 0 before it', 'search has 0 before it')
+    .join('\n'),
+  'retries-and-dead-letters': [
+    '500 EUR, attempt 1',
+    '700 DKK, attempt 1',
+    '700 DKK, attempt 2',
+    '700 DKK, attempt 3',
+    '900 EUR, attempt 1',
+    'dead: payment-2, unknown currency DKK',
+    '700 DKK, attempt 1',
+    '0 dead letters',
+  ].join('\n'),
+  'exactly-once-step': 'attempt 1: queued\nattempt 2: duplicate\n1 invoice',
+  replay: 'apple 30, apple 30, apple 35, apple 35, pear 50, pear 50\napple: 35, pear: 55',
+  'due-messages': 'waiting: tea, trip, party\nthe tea is ready\npack',
+};
+
+describe('the guides', () => {
+  let broker: BrokerProcess;
+  before(async () => {
+    broker = await BrokerProcess.start();
+  });
+  after(() => broker.dispose());
+
+  it('are all run here', () => {
+    const pages = readdirSync(join(repositoryRoot, 'docs/guides')).filter((name) => name !== 'README.md');
+    assert.deepEqual(
+      pages.sort(),
+      Object.keys(guides)
+        .map((name) => `${name}.md`)
+        .sort(),
+    );
+  });
+
+  for (const [name, printed] of Object.entries(guides)) {
+    it(`${name} shows its program as it is, and the program does what the guide says`, {
+      timeout: 60_000,
+    }, async () => {
+      const page = readFileSync(join(repositoryRoot, `docs/guides/${name}.md`), 'utf8');
+      assert.equal(blocksOf(page, 'ts')[0], readFileSync(join(repositoryRoot, `examples/${name}.ts`), 'utf8'));
+      const { stdout } = await run(process.execPath, [join(repositoryRoot, `dist/examples/${name}.js`)], {
+        env: { ...process.env, LANEMQ_URL: broker.url },
+      });
+      // The groups of the fan-out are listed in the order in which they came to be known.
+      const lines = stdout.trim().split('\n');
+      if (name === 'fan-out') lines.splice(6, 3, ...lines.slice(6).sort());
+      assert.equal(lines.join('\n'), printed);
+    });
+  }
 });

@@ -81,6 +81,20 @@ export function totalOf(name: string, phases: readonly PhaseFigures[]): PhaseFig
   };
 }
 
+/** One row for rounds that did the same work on different messages. */
+export function sumOf(name: string, rounds: readonly PhaseFigures[]): PhaseFigures {
+  const total = totalOf(name, rounds);
+  const messages = rounds.reduce((sum, figures) => sum + figures.messages, 0);
+  const factor = messages / total.messages;
+  return {
+    ...total,
+    messages,
+    messagesPerSecond: total.messagesPerSecond * factor,
+    brokerCpuUsPerMessage: total.brokerCpuUsPerMessage / factor,
+    messagesPerBrokerCpuSecond: total.messagesPerBrokerCpuSecond * factor,
+  };
+}
+
 function tableLines(phases: readonly PhaseFigures[]): string[] {
   const rows = [columns.map((column) => column.head), ...phases.map((figures) => columns.map((c) => c.cell(figures)))];
   const widths = columns.map((_, i) => Math.max(...rows.map((row) => row[i].length)));

@@ -100,7 +100,7 @@ async function play(
   poison: { partition: string; transactionId: string },
 ): Promise<boolean> {
   const client = new LaneClient(broker.url);
-  await client.configure(queueName, { retryLimit, leaseTime: workerLeaseSeconds });
+  await client.queue(queueName).configure({ retryLimit, leaseTime: workerLeaseSeconds });
   const seen = new Observations();
   const { workers, victim } = startWorkers(broker.url, options.workers, poison.transactionId, seen);
   await Promise.all([...workers, victim].map((worker) => worker.ready));
@@ -199,7 +199,7 @@ async function judge(
   killedAtNs: number,
   poison: { partition: string; transactionId: string },
 ): Promise<boolean> {
-  const { messages } = await client.deadLetters({ queue: queueName });
+  const { messages } = await client.queue(queueName).dlq().get();
   const verdicts = audit({
     stored: seen.stored,
     groups,

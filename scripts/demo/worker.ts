@@ -2,7 +2,7 @@
  * A worker process of the demo: consumes one group with the SDK, and tells its parent what its handlers did and when.
  * Started by workers.ts with a WorkerTask as its argument.
  */
-import { LaneClient, type Message } from '@lanemq/client';
+import { LaneClient, type Message, type WireMessage } from '@lanemq/client';
 import { type HandlingEvent, nowNs, type ParentMessage, type WorkerMessage, type WorkerTask } from './events.ts';
 import { laneOf, type WebhookDelivery } from './payloads.ts';
 
@@ -46,7 +46,7 @@ async function handle(message: Message<WebhookDelivery>): Promise<void> {
 }
 
 /** A thrown handler is part of the play; a refused ack or a broker out of reach is not. */
-function onError(error: unknown, messages: readonly Message[]): void {
+function onTrouble(error: unknown, messages: readonly WireMessage[]): void {
   if (messages.length === 1 && messages[0].transactionId === task.poisonTransactionId) return;
   tell({ type: 'trouble', text: String(error) });
 }
@@ -59,15 +59,15 @@ process.on('disconnect', () => process.exit(0));
 
 const reporting = setInterval(report, reportEveryMs);
 tell({ type: 'ready' });
-await new LaneClient(task.url).queue<WebhookDelivery>(task.queue).group(task.group).consume(handle, {
-  each: true,
-  signal: stop.signal,
-  batch: task.batch,
-  partitions: 4,
-  leaseSeconds: task.leaseSeconds,
-  subscriptionMode: 'all',
-  onError,
-});
+await new LaneClient(task.url)
+  .queue<WebhookDelivery>(task.queue)
+  .group(task.group)
+  .subscriptionMode('all')
+  .batch(task.batch)
+  .partitions(4)
+  .leaseSeconds(task.leaseSeconds)
+  .each()
+  .consume(handle, { signal: stop.signal, onTrouble });
 clearInterval(reporting);
 report();
 const finished: WorkerMessage = { type: 'finished', words: handledWords };

@@ -1,7 +1,7 @@
 /** The client on a real broker: everything a program does with it, once. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { LaneClient, type Message } from '@lanemq/client';
+import { LaneClient, type LaneError, type Message } from '@lanemq/client';
 import { BrokerProcess } from '../e2e/broker-process.ts';
 
 let broker: BrokerProcess;
@@ -23,11 +23,8 @@ interface Job {
 
 function freshQueue(group = 'g') {
   queueCount += 1;
-  return client.queue<Job>(`client-${queueCount}`).group(group);
+  return client.queue<Job>(`client-${queueCount}`).group(group).subscriptionMode('all').timeoutMillis(5000);
 }
-
-/** From the beginning, at once, and with a lease that a test does not outlive. */
-const fromStart = { subscriptionMode: 'all', timeoutMs: 5000 } as const;
 
 function numbers(messages: readonly Message<Job>[]): number[] {
   return messages.map((message) => message.data.n);
@@ -45,7 +42,7 @@ test('what is pushed to a partition is popped in order, and gone once it is acke
       ['queued', 2],
     ],
   );
-  const messages = await lane.pop(fromStart);
+  const messages = await lane.pop();
   assert.deepEqual(numbers(messages), [0, 1, 2]);
   const [first] = messages;
   assert.equal(first.partition, 'p');
@@ -55,7 +52,7 @@ test('what is pushed to a partition is popped in order, and gone once it is acke
   const outcome = await client.ack(messages);
   assert.equal(outcome.success, true);
   assert.equal(outcome.results[2].leaseReleased, true);
-  assert.deepEqual(await lane.pop({ ...fromStart, wait: false }), []);
+  assert.deepEqual(await lane.wait(false).pop(), []);
 });
 
 test('a push repeated with its transactionId answers duplicate and stores nothing', async () => {
@@ -65,12 +62,12 @@ test('a push repeated with its transactionId answers duplicate and stores nothin
   const [second] = await lane.push(item);
   assert.equal(second.status, 'duplicate');
   assert.equal(second.offset, first.offset);
-  assert.equal((await lane.pop(fromStart)).length, 1);
+  assert.equal((await lane.pop()).length, 1);
 });
 
 test('a waiting pop is answered by a push that comes later', async () => {
   const queue = freshQueue();
-  const waiting = queue.pop(fromStart);
+  const waiting = queue.pop();
   await queue.partition('p').push({ n: 5 });
   assert.deepEqual(numbers(await waiting), [5]);
 });
@@ -78,185 +75,154 @@ test('a waiting pop is answered by a push that comes later', async () => {
 test('a lease can be extended while it lives, and an unknown one reports that it is not', async () => {
   const queue = freshQueue();
   await queue.push({ n: 1 });
-  const [message] = await queue.pop({ ...fromStart, leaseSeconds: 5 });
-  const extended = await client.extend(message, 30);
+  const [message] = await queue.leaseSeconds(5).pop();
+  const extended = await client.renew(message, 30);
   assert.equal(extended.success, true);
   assert.equal(extended.renewed, 1);
   assert.ok(Date.parse(extended.newExpiresAt ?? '') > Date.now() + 20_000);
-  const unknown = await client.extend('01900000-0000-7000-8000-000000000000');
+  const [unknown] = await client.renew(['01900000-0000-7000-8000-000000000000']);
   assert.equal(unknown.success, false);
   assert.equal(unknown.newExpiresAt, null);
+  assert.equal(typeof unknown.error, 'string');
 });
 
-test('a queue is configured, listed and deleted', async () => {
+test('a single ack tells of its message, and the group is that of the message', async () => {
   const queue = freshQueue();
-  const configured = await queue.configure({ retryLimit: 7, leaseTime: 30 }, { namespace: 'shop', task: 'mail' });
-  assert.equal(configured.options.retryLimit, 7);
-  const merged = await client.configure(queue.name, { retryLimit: null });
+  await queue.push([{ n: 1 }, { n: 2 }]);
+  const [first, second] = await queue.pop();
+  assert.deepEqual(await client.ack(first), {
+    index: 0,
+    transactionId: first.transactionId,
+    success: true,
+    leaseReleased: false,
+    dlq: false,
+    noop: false,
+  });
+  const filed = await client.ack(second, 'dlq', { error: 'torn' });
+  assert.equal(filed.dlq, true);
+  assert.equal((await queue.dlq().get()).messages[0].errorMessage, 'torn');
+  const stale = await client.ack({ ...second, leaseId: '01900000-0000-7000-8000-000000000000' }, false);
+  assert.equal(stale.success, false);
+  assert.equal(typeof stale.error, 'string');
+});
+
+test('a queue is created with the defaults, configured, listed and deleted', async () => {
+  const queue = freshQueue();
+  const created = await queue.namespace('shop').task('mail').config({ retryLimit: 7 }).create();
+  assert.deepEqual([created.options.retryLimit, created.options.leaseTime], [7, 300]);
+  assert.equal((await queue.configure({ leaseTime: 30 })).options.retryLimit, 7);
+  const merged = await queue.configure({ retryLimit: null });
   assert.equal(merged.options.retryLimit, 3);
   assert.equal(merged.options.leaseTime, 30);
-  const row = (await client.listQueues()).find(({ name }) => name === queue.name);
-  assert.equal(row?.namespace, 'shop');
-  assert.equal((await queue.delete()).existed, true);
-  assert.equal((await client.deleteQueue(queue.name)).existed, false);
-});
-
-test('a consumer handles every message once and in order over several loops, and ends on its signal', async () => {
-  const queue = freshQueue();
-  const lanes = ['a', 'b', 'c', 'd'];
-  await Promise.all(lanes.map((lane) => queue.partition(lane).push(Array.from({ length: 50 }, (_, n) => ({ n })))));
-  const seen = new Map<string, number[]>(lanes.map((lane) => [lane, []]));
-  const stop = new AbortController();
-  let left = 200;
-  await queue.consume(
-    async (message) => {
-      seen.get(message.partition)?.push(message.data.n);
-      await Promise.resolve();
-      left -= 1;
-      if (left === 0) stop.abort();
-    },
-    { ...fromStart, each: true, concurrency: 3, batch: 20, partitions: 2, signal: stop.signal },
-  );
-  for (const lane of lanes)
-    assert.deepEqual(
-      seen.get(lane),
-      Array.from({ length: 50 }, (_, n) => n),
-    );
-  assert.deepEqual(await queue.pop({ ...fromStart, wait: false }), []);
-});
-
-// B-SDK-CON-2
-test('without each the handler gets all messages of a pop as one array', async () => {
-  const queue = freshQueue();
-  await queue.partition('p').push([{ n: 0 }, { n: 1 }, { n: 2 }]);
-  const stop = new AbortController();
-  const calls: number[][] = [];
-  await queue.consume(
-    (messages) => {
-      calls.push(numbers(messages));
-      stop.abort();
-    },
-    { ...fromStart, batch: 10, signal: stop.signal },
-  );
-  assert.deepEqual(calls, [[0, 1, 2]]);
-  assert.deepEqual(await queue.pop({ ...fromStart, wait: false }), []);
-});
-
-// B-SDK-CON-5
-test('a handler that throws fails its message with the text of the error until it is a dead letter, and its lane waits', async () => {
-  const queue = freshQueue();
-  await queue.configure({ retryLimit: 2 });
-  await queue.partition('bad').push([{ n: 0 }, { n: 1 }, { n: 2 }]);
-  await queue.partition('good').push([{ n: 10 }]);
-  const handled: number[] = [];
-  const stop = new AbortController();
-  const errors: unknown[] = [];
-  await queue.consume(
-    (message) => {
-      handled.push(message.data.n);
-      if (message.data.n === 1) throw new Error('cannot digest 1');
-      if (handled.includes(2) && handled.includes(10)) stop.abort();
-    },
-    {
-      ...fromStart,
-      each: true,
-      batch: 10,
-      partitions: 2,
-      signal: stop.signal,
-      onError: (error) => errors.push(error),
-    },
-  );
-  assert.deepEqual(
-    handled.filter((n) => n < 10),
-    [0, 1, 1, 1, 2],
-  );
-  assert.equal(errors.length, 3);
-  const { messages, total } = await queue.deadLetters();
-  assert.equal(total, 1);
-  assert.deepEqual(messages[0].data, { n: 1 });
-  assert.equal(messages[0].errorMessage, 'cannot digest 1');
-  assert.equal(messages[0].consumerGroup, 'g');
-  assert.equal(messages[0].retryCount, 2);
-  assert.equal((await client.deadLetters({ queue: queue.name, group: 'another' })).total, 0);
-});
-
-// B-SDK-CON-7
-test('a stop lets the running handler end and gives the rest back at once, uncharged', async () => {
-  const queue = freshQueue();
-  await queue.partition('p').push([{ n: 0 }, { n: 1 }, { n: 2 }]);
-  const stop = new AbortController();
-  await queue.consume(
-    () => {
-      stop.abort();
-    },
-    { ...fromStart, each: true, batch: 10, signal: stop.signal },
-  );
-  const rest = await queue.pop({ ...fromStart, wait: false });
-  assert.deepEqual(numbers(rest), [1, 2]);
-});
-
-test('a stop ends a consumer that waits for messages at once', async () => {
-  const stop = new AbortController();
-  const startedAtMs = performance.now();
-  const consuming = freshQueue().consume(() => assert.fail('there is nothing to handle'), {
-    timeoutMs: 60_000,
-    signal: stop.signal,
+  const { queues } = await client.admin.listQueues();
+  assert.equal(queues.find(({ name }) => name === queue.name)?.namespace, 'shop');
+  let deleted: unknown;
+  await queue.delete().onSuccess((result) => {
+    deleted = result;
   });
-  setImmediate(() => stop.abort());
-  await consuming;
-  assert.ok(performance.now() - startedAtMs < 5000);
+  assert.equal((deleted as { existed: boolean }).existed, true);
+  assert.equal((await queue.delete()).existed, false);
 });
 
-test('a consumer whose lease ran out stops handling that lane and says so', async () => {
-  const queue = freshQueue();
-  await queue.partition('p').push([{ n: 0 }, { n: 1 }]);
-  const stop = new AbortController();
-  const handled: number[] = [];
-  const refused: unknown[] = [];
-  const others: Message<Job>[][] = [];
-  await queue.consume(
-    async (message) => {
-      handled.push(message.data.n);
-      if (handled.length > 1) {
-        stop.abort();
-        return;
-      }
-      // The second worker waits until the lease of one second is over, and settles everything.
-      const stolen = await queue.pop(fromStart);
-      others.push(stolen);
-      await client.ack(stolen);
-      await queue.partition('p').push({ n: 2 });
-    },
-    {
-      ...fromStart,
-      each: true,
-      batch: 10,
-      leaseSeconds: 1,
-      signal: stop.signal,
-      onError: (error) => refused.push(error),
-    },
-  );
-  assert.deepEqual(numbers(others[0]), [0, 1]);
-  assert.deepEqual(handled, [0, 2]);
-  assert.equal(refused.length, 1);
+test('a call with onError hands its error over and resolves with null', async () => {
+  const errors: unknown[] = [];
+  const result = await freshQueue()
+    .config({ leaseTime: -1 })
+    .create()
+    .onError((error) => errors.push(error));
+  assert.equal(result, null);
+  assert.equal((errors[0] as LaneError).code, 'bad_request');
 });
 
-// B-FET-1, B-FET-3
+// B-SDK-FET-1, B-FET-3
 test('reads by offset show what was pushed, find it by time and tell which partitions changed', async () => {
   const queue = freshQueue();
   await queue.partition('a').push([{ n: 0 }, { n: 1 }]);
-  const { safeTime } = await queue.changedPartitions();
+  const { safeTime } = await queue.changedSince();
   await queue.partition('b').push([{ n: 2 }]);
-  const [a, b] = await queue.fetch([{ partition: 'a', offset: 1 }, { partition: 'b' }], { maxWaitMs: 1000 });
-  assert.deepEqual([a.records.map(({ payload }) => payload.n), a.highWatermark, a.logStartOffset], [[1], 2, 0]);
+  const read = await queue.fetch(['a', 'b', 'a', 'nobody'], { offsets: { a: 1 }, waitMillis: 1000 });
+  assert.deepEqual([...read.keys()], ['a', 'b', 'nobody']);
+  const { records, ...bounds } = read.get('a')!;
   assert.deepEqual(
-    b.records.map(({ payload }) => payload.n),
-    [2],
+    records.map(({ payload }) => payload.n),
+    [1],
   );
-  const [found] = await queue.fetchOffsets([{ partition: 'b', timestamp: b.records[0].ts }]);
-  assert.deepEqual([found.offset, found.ts], [0, b.records[0].ts]);
-  const { partitions } = await queue.changedPartitions(safeTime);
-  assert.ok(partitions.some(({ name, lastOffset }) => name === 'b' && lastOffset === 0));
+  assert.deepEqual(bounds, { partition: 'a', highWatermark: 2, logStartOffset: 0, nextOffset: 2 });
+  assert.deepEqual(read.get('nobody')?.records, []);
+  const [record] = read.get('b')!.records;
+  assert.deepEqual(record.payload, { n: 2 });
+  const [found] = await queue.fetchOffsets([{ partition: 'b', timestamp: record.ts }]);
+  assert.deepEqual([found.offset, found.ts], [0, record.ts]);
+  const changed = await queue.changedSince(safeTime);
+  assert.ok(changed.partitions.some(({ name, lastOffset }) => name === 'b' && lastOffset === 0));
+  assert.equal((await queue.changedSince(new Date(Date.now() + 3_600_000))).partitions.length, 0);
+  assert.deepEqual((await client.queue('nobody-wrote-it').changedSince(0)).partitions, []);
+});
+
+// B-SDK-FET-1
+test('a fetch goes on until it has read everything, however little a request may carry', async () => {
+  const queue = freshQueue();
+  for (const lane of ['a', 'b', 'c']) {
+    await queue.partition(lane).push(Array.from({ length: 20 }, (_, n) => ({ n })));
+  }
+  const read = await queue.fetch(['a', 'b', 'c'], { maxBytes: 30 });
+  for (const lane of ['a', 'b', 'c']) {
+    assert.deepEqual(
+      read.get(lane)?.records.map(({ payload }) => payload.n),
+      Array.from({ length: 20 }, (_, n) => n),
+    );
+  }
+});
+
+// B-SDK-ADM-1, B-SDK-ADM-2
+test('operators see depth, groups, messages and traces; calls without a route name what to use', async () => {
+  const queue = freshQueue();
+  await queue.partition('p').push([{ n: 0 }, { n: 1 }]);
+  const [message] = await queue.batch(1).pop();
+  const { pending, processing, partitions } = await client.admin.getQueueDepth(queue.name, 'g');
+  assert.deepEqual([pending, processing, partitions.length], [1, 1, 1]);
+  const groups = await client.admin.listConsumerGroups();
+  assert.equal(groups.find(({ queueName }) => queueName === queue.name)?.totalLag, 2);
+  const shown = await client.admin.getMessage(message.partitionId, message.transactionId);
+  assert.equal(shown.status, 'processing');
+  assert.equal(await message.trace({ traceName: 'order-1', data: { step: 'charged' } }), true);
+  const { traces } = await client.admin.getTracesByName('order-1');
+  assert.equal(traces.length, 1);
+  assert.equal((await client.admin.health()).status, 'healthy');
+  await assert.rejects(client.admin.clearQueue(), { code: 'removed' });
+  await assert.rejects(client.admin.moveMessageToDLQ(), { code: 'removed' });
+  await assert.rejects(client.admin.getQueue('nobody-wrote-it'), { code: 'not_found', status: 404 });
+});
+
+test('a pause stops deliveries of a queue, a partition or a group, and a seek moves a group', async () => {
+  const queue = freshQueue();
+  const lane = queue.partition('p');
+  await lane.push([{ n: 0 }, { n: 1 }]);
+  await client.ack(await lane.pop());
+  assert.equal((await queue.seek({ offset: 1 })).partitionsUpdated, 1);
+  assert.equal((await queue.pause()).paused, true);
+  assert.deepEqual(await lane.wait(false).pop(), []);
+  assert.equal((await queue.resume()).changed, true);
+  assert.deepEqual(numbers(await lane.pop()), [1]);
+  await assert.rejects(lane.pause(), { code: 'bad_argument' });
+  await assert.rejects(client.queue(queue.name).seek({ toEnd: true }), { code: 'bad_argument' });
+});
+
+test('dead letters are counted, replayed, redriven and purged', async () => {
+  const queue = freshQueue();
+  await queue.partition('p').push([{ n: 0 }, { n: 1 }, { n: 2 }]);
+  await client.ack(await queue.pop(), 'dlq', { error: 'torn' });
+  const dlq = queue.dlq();
+  const { messages, total } = await dlq.limit(1).get();
+  assert.deepEqual([messages.length, total], [1, 3]);
+  assert.equal((await dlq.replay(messages[0].id)).result, 'moved');
+  await assert.rejects(dlq.replay(messages[0].id), { status: 404 });
+  assert.equal(await dlq.countRedrive({ error: 'torn' }), 2);
+  const { id } = await dlq.redrive({ max: 1 });
+  while ((await client.admin.getRedrive(id)).state === 'running') await new Promise(setImmediate);
+  assert.equal((await client.admin.getRedrive(id)).moved, 1);
+  assert.equal(await dlq.purge(), 1);
+  assert.equal((await dlq.get()).total, 0);
 });
 
 test('a message with a time waits, is listed, moved and cancelled', async () => {
@@ -278,9 +244,9 @@ test('a message with a time waits, is listed, moved and cancelled', async () => 
     rest.messages.map(({ id }) => id),
     [second.message_id],
   );
-  assert.deepEqual(await lane.pop({ ...fromStart, wait: false }), []);
+  assert.deepEqual(await lane.wait(false).pop(), []);
   assert.equal((await queue.cancelDue(first.message_id)).cancelled, true);
   assert.equal((await lane.moveDue(second.transaction_id, { delayMs: 0 })).changed, true);
-  assert.deepEqual(numbers(await lane.pop(fromStart)), [2, 3]);
+  assert.deepEqual(numbers(await lane.pop()), [2, 3]);
   await assert.rejects(lane.cancelDue(second.transaction_id), { code: 'not_waiting', status: 409 });
 });

@@ -1,7 +1,7 @@
 /** What the client puts on the wire. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { LaneClient, LaneError, newTransactionId, type PopOptions } from '@lanemq/client';
+import { LaneClient, LaneError, newTransactionId, type QueueBuilder } from '@lanemq/client';
 import { answer, ScriptedServer } from './scripted-server.ts';
 
 let server: ScriptedServer;
@@ -30,32 +30,54 @@ function lastSeen() {
   return server.seen[server.seen.length - 1];
 }
 
-async function queryOf(options: PopOptions): Promise<string> {
-  await client.queue('q').pop({ wait: false, ...options });
+async function queryOf(configure: (queue: QueueBuilder) => QueueBuilder): Promise<string> {
+  await configure(client.queue('q').wait(false)).pop();
   return lastSeen().path.split('?')[1];
 }
 
 // B-SDK-POP-3
 test('what a pop leaves to the broker follows from which of batch and partitions is set', async () => {
   const rest = 'wait=false&timeout=30000';
-  assert.equal(await queryOf({}), `${rest}&autopilot=true`);
-  assert.equal(await queryOf({ batch: 0 }), `${rest}&autopilot=true`);
-  assert.equal(await queryOf({ batch: 7 }), `batch=7&${rest}&autopilot=true`);
-  assert.equal(await queryOf({ partitions: 1 }), `${rest}&partitions=1&autopilot=true`);
-  assert.equal(await queryOf({ batch: 7, partitions: 1 }), `batch=7&${rest}`);
-  assert.equal(await queryOf({ batch: 7, partitions: 3 }), `batch=7&${rest}&partitions=3`);
-  assert.equal(await queryOf({ autopilot: false }), `batch=1&${rest}`);
-  assert.equal(await queryOf({ autopilot: false, partitions: 3 }), `batch=1&${rest}&partitions=3`);
+  assert.equal(await queryOf((queue) => queue), `${rest}&autopilot=true`);
+  assert.equal(await queryOf((queue) => queue.batch(0)), `${rest}&autopilot=true`);
+  assert.equal(await queryOf((queue) => queue.batch(7)), `batch=7&${rest}&autopilot=true`);
+  assert.equal(await queryOf((queue) => queue.partitions(1)), `${rest}&partitions=1&autopilot=true`);
+  assert.equal(await queryOf((queue) => queue.batch(7).partitions(1)), `batch=7&${rest}`);
+  assert.equal(await queryOf((queue) => queue.batch(7).partitions(3)), `batch=7&${rest}&partitions=3`);
+  assert.equal(await queryOf((queue) => queue.autopilot(false)), `batch=1&${rest}`);
+  assert.equal(await queryOf((queue) => queue.autopilot(false).partitions(3)), `batch=1&${rest}&partitions=3`);
+});
+
+// B-SDK-POP-2, B-SDK-POP-5, B-SDK-POP-6
+test('what concerns acking and conflation is sent when it was declared, and autoAck() never', async () => {
+  const rest = 'batch=2&wait=false&timeout=30000';
+  const pop = (queue: QueueBuilder) => queue.batch(2).partitions(1);
+  assert.equal(await queryOf((queue) => pop(queue).autoAck(true)), rest);
+  assert.equal(await queryOf((queue) => pop(queue).autoAck(false)), rest);
+  await pop(client.queue('q').wait(false)).commitOnDelivery().pop();
+  assert.equal(lastSeen().path.split('?')[1], `${rest}&autoAck=true`);
+  await pop(client.queue('q').wait(false)).commitOnDelivery(false).pop();
+  assert.equal(lastSeen().path.split('?')[1], rest);
+  assert.equal(await queryOf((queue) => pop(queue).conflation().group('g')), `${rest}&consumerGroup=g&conflation=true`);
+});
+
+test('where a group starts, the length of the lease and labels go with a pop', async () => {
+  const query = await queryOf((queue) =>
+    queue.batch(1).partitions(1).leaseSeconds(9).subscriptionMode('all').subscriptionFrom('now'),
+  );
+  assert.equal(query, 'batch=1&wait=false&timeout=30000&leaseSeconds=9&subscriptionMode=all&subscriptionFrom=now');
+  await client.queue('').namespace('shop').task('mail').wait(false).batch(1).partitions(1).pop();
+  assert.equal(lastSeen().path, '/api/v1/pop?batch=1&wait=false&timeout=30000&namespace=shop&task=mail');
 });
 
 // B-SDK-POP-1
 test('a pop waits by default, also when only its timeout is set', async () => {
-  await client.queue('q').pop({ batch: 1, partitions: 1, timeoutMs: 1500 });
+  await client.queue('q').batch(1).partitions(1).timeoutMillis(1500).pop();
   assert.equal(lastSeen().path, '/api/v1/pop/queue/q?batch=1&wait=true&timeout=1500');
 });
 
 test('names are percent-encoded, whatever they hold', async () => {
-  await client.queue('a/b c').partition('ü?#%').group('g&h').pop({ wait: false, batch: 1, partitions: 1 });
+  await client.queue('a/b c').partition('ü?#%').group('g&h').wait(false).batch(1).partitions(1).pop();
   const path = '/api/v1/pop/queue/a%2Fb%20c/partition/%C3%BC%3F%23%25';
   assert.equal(lastSeen().path, `${path}?batch=1&wait=false&timeout=30000&consumerGroup=g%26h`);
 });
@@ -64,7 +86,7 @@ test('names that fetch would take out of the path are refused before anything is
   const sentBefore = server.seen.length;
   for (const name of ['', '.', '..', '\ud800']) {
     const refused = (error: unknown) => error instanceof LaneError && error.code === 'bad_argument';
-    await assert.rejects(client.deleteQueue(name), refused);
+    await assert.rejects(client.queue(name).delete(), refused);
   }
   assert.equal(server.seen.length, sentBefore);
 });
@@ -105,7 +127,7 @@ test('the token and the headers go with every request, the JSON type with a body
 test('options out of their bounds are refused when the client is made', () => {
   for (const options of [
     { url: 'localhost:6632' },
-    { url: server.url, timeoutMs: 0 },
+    { url: server.url, timeoutMillis: 0 },
     { url: server.url, retryAttempts: Number.NaN },
   ]) {
     assert.throws(

@@ -1,10 +1,10 @@
 /** What the client repeats, what it does not, and what its errors say. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LaneClient, type LaneClientOptions, LaneError, type Message } from '@lanemq/client';
+import { type Ackable, LaneClient, type LaneClientOptions, LaneError } from '@lanemq/client';
 import { answer, type Script, ScriptedServer, type SeenRequest } from './scripted-server.ts';
 
-const quick = { retryDelayMs: 1, retry429: { baseMs: 1, capMs: 5 } };
+const quick = { retryDelayMillis: 1, retry429: { baseMs: 1, capMs: 5 } };
 
 async function withServer(
   script: Script,
@@ -31,22 +31,8 @@ function stored(seen: SeenRequest): unknown[] {
   }));
 }
 
-function message(fields: Partial<Message> = {}): Message {
-  return {
-    id: 'i',
-    transactionId: 't',
-    traceId: null,
-    data: null,
-    producerSub: null,
-    createdAt: '2026-01-01T00:00:00.000000Z',
-    partitionId: '1',
-    partition: 'p',
-    leaseId: 'l',
-    consumerGroup: 'g',
-    deliveryAttempt: 1,
-    offset: 0,
-    ...fields,
-  };
+function message(fields: Partial<Ackable> = {}): Ackable {
+  return { transactionId: 't', partitionId: '1', leaseId: 'l', consumerGroup: 'g', ...fields };
 }
 
 function isError(code: string, status: number): (error: unknown) => boolean {
@@ -70,8 +56,8 @@ test('a push is repeated on 503 with the same transactionIds until it is answere
 
 test('a 5xx that stays is thrown with its code after the configured number of tries, with doubling pauses', async () => {
   const script: Script = (_seen, response) => answer(response, 503, { error: 'who knows', code: 'outcome_unknown' });
-  await withServer(script, { retryAttempts: 4, retryDelayMs: 20 }, async (client, server) => {
-    await assert.rejects(client.listQueues(), isError('outcome_unknown', 503));
+  await withServer(script, { retryAttempts: 4, retryDelayMillis: 20 }, async (client, server) => {
+    await assert.rejects(client.admin.listQueues(), isError('outcome_unknown', 503));
     assert.equal(server.seen.length, 4);
     const pauses = server.seen.slice(1).map((seen, i) => seen.atMs - server.seen[i].atMs);
     assert.ok(pauses[0] >= 19 && pauses[1] >= 39 && pauses[2] >= 79, `pauses ${pauses}`);
@@ -83,7 +69,7 @@ test('a connection that breaks is tried again, and then thrown as network', asyn
     (_seen, response) => response.destroy(),
     quick,
     async (client, server) => {
-      await assert.rejects(client.listQueues(), isError('network', 0));
+      await assert.rejects(client.admin.listQueues(), isError('network', 0));
       assert.equal(server.seen.length, 3);
     },
   );
@@ -153,9 +139,9 @@ test('a waiting pop rides out twelve 429 in a row', async () => {
 test('a request without a complete answer in time is thrown as deadline', async () => {
   await withServer(
     () => {},
-    { timeoutMs: 40, retryAttempts: 1 },
+    { timeoutMillis: 40, retryAttempts: 1 },
     async (client) => {
-      await assert.rejects(client.listQueues(), isError('deadline', 0));
+      await assert.rejects(client.admin.listQueues(), isError('deadline', 0));
     },
   );
 });
@@ -166,7 +152,7 @@ test('an abort ends a long poll at once and is not repeated', async () => {
     () => abort.abort(),
     quick,
     async (client, server) => {
-      await assert.rejects(client.queue('q').pop({ signal: abort.signal }), isError('aborted', 0));
+      await assert.rejects(client.queue('q').popResult({ signal: abort.signal }), isError('aborted', 0));
       assert.equal(server.seen.length, 1);
     },
   );
@@ -222,9 +208,47 @@ test('an ack is a success only where the answer says so', async () => {
     for (let i = 2; i < answers.length; i++) {
       const outcome = await client.ack(message());
       assert.equal(outcome.success, false);
-      assert.notEqual(outcome.error, null);
-      assert.equal(outcome.results.length, 1);
+      assert.equal(typeof outcome.error, 'string');
     }
+  });
+});
+
+// B-SDK-ACK-2
+test('an ack of several messages tells of each, and fewer results than messages are a failure', async () => {
+  const script: Script = (_seen, response) => answer(response, 200, [{ index: 0, success: true }]);
+  await withServer(script, quick, async (client, server) => {
+    const outcome = await client.ack([message(), message({ _status: false, _error: 'torn' })]);
+    assert.equal(outcome.success, false);
+    assert.deepEqual(
+      outcome.results.map(({ success }) => success),
+      [true, false],
+    );
+    const { acknowledgments } = server.seen[0].body as { acknowledgments: unknown[] };
+    assert.deepEqual(acknowledgments[1], {
+      transactionId: 't',
+      partitionId: '1',
+      leaseId: 'l',
+      status: 'failed',
+      error: 'torn',
+    });
+    assert.deepEqual(await client.ack([]), { success: true, processed: 0, results: [] });
+    assert.equal(server.seen.length, 1);
+  });
+});
+
+// B-SDK-ACK-3
+test('a renewal never throws: it says that there was none, and why', async () => {
+  const script: Script = (_seen, response, number) => {
+    if (number === 1) answer(response, 200, { leaseId: 'l', success: false, renewed: 0, newExpiresAt: null });
+    else answer(response, 403, { error: 'not yours', code: 'forbidden' });
+  };
+  await withServer(script, quick, async (client, server) => {
+    const gone = await client.renew(message());
+    assert.deepEqual([gone.success, gone.newExpiresAt, gone.renewed], [false, null, 0]);
+    assert.equal(typeof gone.error, 'string');
+    const [refused] = await client.renew(['l', message()]);
+    assert.equal(refused.error, 'not yours');
+    assert.equal(server.seen.length, 2);
   });
 });
 

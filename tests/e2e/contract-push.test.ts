@@ -69,6 +69,23 @@ describe('push', { concurrency: 16 }, () => {
     );
   });
 
+  it('delivers headers beside the payload, also after a crash, and no such field without them', async () => {
+    const crashing = await BrokerProcess.start();
+    const headers = { traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', 'x-ü': '"' };
+    const items = [
+      { queue: 'q', payload: 1, headers, delayMs: 1 },
+      { queue: 'q', payload: 2 },
+    ];
+    await crashing.client.request('POST', '/api/v1/push', { json: { items } });
+    await crashing.killAndRestart();
+    const messages = await crashing.client.pop('q', { waitMs: 5000 });
+    assert.deepEqual(
+      messages.map((message) => (message as { headers?: unknown }).headers),
+      [headers, undefined],
+    );
+    await crashing.dispose();
+  });
+
   // Contract 3.1: partition
   it('takes a missing, null or empty partition as Default', async () => {
     const queue = freshName('q');

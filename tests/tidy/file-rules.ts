@@ -11,6 +11,7 @@ const entryPoints: readonly string[] = [
   'packages/broker/tests/simulation/main.ts',
   'scripts/demo/main.ts',
   'benchmarks/main.ts',
+  'tests/browser/page.ts',
 ];
 
 function isEntryPoint(path: string): boolean {
@@ -59,6 +60,7 @@ const suiteFolders: readonly string[] = [
   'packages/broker/tests/transcripts/',
   'packages/broker/tests/storage/log/',
   'tests/client/',
+  'tests/conformance/',
   'tests/crash/',
   'tests/e2e/',
   'tests/hostile/',

@@ -1,38 +1,17 @@
 /**
- * One request, repeated as the contract allows: 5xx and broken connections a few times with a doubling pause, 429
- * after the time the broker names, every other 4xx never.
+ * One request, repeated as the contract allows: 5xx and broken connections a few times with a doubling pause and, when
+ * there are several addresses, at the next one at once; 429 at the same address after the time the broker names; every
+ * other 4xx never.
  *
- * A call may therefore reach the broker more than once. That is safe for all calls of this client: pushes carry
- * transactionIds, acks and leases are remembered by the broker, the rest is idempotent.
+ * A call may therefore reach the broker more than once. Pushes carry transactionIds, acks and leases are remembered by
+ * the broker, reads and most changes are idempotent. What is not says so (`repeatable: false`), and is then sent again
+ * only while it is certain that nothing was done.
  */
+import type { ClientSettings } from './client-options.ts';
+import { type Endpoint, Endpoints } from './endpoints.ts';
 import { LaneError } from './errors.ts';
-
-/** How 429 answers are repeated. */
-export interface Retry429Options {
-  /** Tries in all. Default 10; a waiting pop has no limit unless one is set. */
-  readonly maxAttempts?: number;
-  /** First pause when the broker names none; it doubles. Default 500. */
-  readonly baseMs?: number;
-  /** Longest pause. Default 30,000. */
-  readonly capMs?: number;
-}
-
-/** Options of a {@link LaneClient}. */
-export interface LaneClientOptions {
-  /** Base address of the broker, such as `http://127.0.0.1:6632`. */
-  readonly url: string;
-  /** Limit of one request; a waiting pop gets its own waiting time plus 5 s. Default 30,000. */
-  readonly timeoutMs?: number;
-  /** Tries in all on broken connections, missed deadlines and 5xx. Default 3. */
-  readonly retryAttempts?: number;
-  /** Pause before the second try; it doubles up to 30 s. Default 1,000. */
-  readonly retryDelayMs?: number;
-  readonly retry429?: Retry429Options;
-  /** Sent as `Authorization: Bearer …`. */
-  readonly bearerToken?: string;
-  /** Sent with every request. */
-  readonly headers?: Readonly<Record<string, string>>;
-}
+import { type FetchInit, hostFetch } from './host-fetch.ts';
+import { errorText, type Log } from './log.ts';
 
 /** One call of a route. */
 export interface Call {
@@ -44,9 +23,13 @@ export interface Call {
   /** Ends the call. Once the head of the answer has arrived it is read to its end, so that a claim is not lost. */
   readonly signal?: AbortSignal | undefined;
   /** Instead of the client's own limit. */
-  readonly timeoutMs?: number;
+  readonly timeoutMillis?: number;
   /** A long poll: 429 is ridden out. */
   readonly waiting?: boolean;
+  /** What the call is about, for the choice of an address. */
+  readonly affinityKey?: string;
+  /** False: doing it twice is not the same as doing it once. Default true. */
+  readonly repeatable?: boolean;
 }
 
 /** A 2xx answer. */
@@ -56,128 +39,181 @@ export interface Answer {
   readonly body: unknown;
 }
 
-const retryDelayMsMax = 30_000;
+const retryDelayMillisMax = 30_000;
+const probeTimeoutMillis = 2000;
 
 export class Transport {
-  readonly #base: string;
-  readonly #headers: Readonly<Record<string, string>>;
-  readonly #timeoutMs: number;
-  readonly #retryAttempts: number;
-  readonly #retryDelayMs: number;
-  readonly #retry429: Retry429Options;
+  readonly #settings: ClientSettings;
+  readonly #endpoints: Endpoints;
+  readonly #jsonHeaders: Readonly<Record<string, string>>;
+  readonly #log: Log;
+  readonly #fetch: (url: string, init: FetchInit) => Promise<Response>;
+  /** Requests and pauses under way, each with its own controller: a shared signal would have as many listeners. */
+  readonly #active = new Set<AbortController>();
+  #isClosed = false;
 
-  constructor(options: LaneClientOptions) {
-    this.#base = baseAddress(options.url);
-    const token = options.bearerToken;
-    this.#headers =
-      token === undefined ? { ...options.headers } : { ...options.headers, authorization: `Bearer ${token}` };
-    this.#timeoutMs = atLeast('timeoutMs', options.timeoutMs ?? 30_000, 1);
-    this.#retryAttempts = atLeast('retryAttempts', options.retryAttempts ?? 3, 1);
-    this.#retryDelayMs = atLeast('retryDelayMs', options.retryDelayMs ?? 1000, 0);
-    this.#retry429 = options.retry429 ?? {};
+  constructor(settings: ClientSettings, log: Log) {
+    this.#settings = settings;
+    this.#log = log;
+    this.#fetch = settings.setsHost ? hostFetch() : (url, init) => fetch(url, init);
+    this.#jsonHeaders = { ...settings.headers, 'content-type': 'application/json' };
+    this.#endpoints = new Endpoints(settings.urls, {
+      strategy: settings.strategy,
+      hashRing: settings.hashRing,
+      healthRetryAfterMillis: settings.healthRetryAfterMillis,
+      probe: (url) => this.#isHealthy(url),
+    });
+  }
+
+  /** Ends what is under way; everything later is refused with the code `closed`. */
+  close(): void {
+    this.#isClosed = true;
+    for (const controller of this.#active) controller.abort();
   }
 
   /** Resolves with a 2xx answer; rejects with a {@link LaneError} once no further try is allowed. */
   async send(call: Call): Promise<Answer> {
-    let failures = 0;
+    const { retryAttempts, enableFailover } = this.#settings;
+    let failedRounds = 0;
     let refusals = 0;
-    for (;;) {
+    let candidates = this.#endpoints.order(call.affinityKey ?? '');
+    for (let at = 0; ; ) {
+      const endpoint = candidates[at];
       try {
-        return await this.#sendOnce(call);
+        const answer = await this.#sendOnce(call, endpoint);
+        if (endpoint.isDown) this.#endpoints.markUp(endpoint);
+        return answer;
       } catch (error) {
         if (!(error instanceof LaneError) || !error.retriable) throw error;
-        let pauseMs: number;
         if (error.status === 429) {
           refusals += 1;
           if (refusals >= this.#refusalsMax(call)) throw error;
-          pauseMs = this.#refusalPauseMs(refusals, error.retryAfterSeconds);
-        } else {
-          failures += 1;
-          if (failures >= this.#retryAttempts) throw error;
-          pauseMs = Math.min(retryDelayMsMax, this.#retryDelayMs * 2 ** (failures - 1));
+          await this.#pause(this.#refusalPauseMillis(refusals, error.retryAfterSeconds), call.signal);
+          continue;
         }
-        await pause(pauseMs, call.signal);
+        if (enableFailover) this.#markDown(endpoint, error);
+        if (call.repeatable === false && error.outcomeUnknown) throw error;
+        at += 1;
+        if (enableFailover && at < candidates.length) continue;
+        failedRounds += 1;
+        if (failedRounds >= retryAttempts) throw error;
+        await this.#pause(this.#failurePauseMillis(failedRounds, error.retryAfterSeconds), call.signal);
+        candidates = this.#endpoints.order(call.affinityKey ?? '');
+        at = 0;
       }
     }
   }
 
+  #markDown(endpoint: Endpoint, error: LaneError): void {
+    if (this.#endpoints.count === 1) return;
+    this.#endpoints.markDown(endpoint);
+    this.#log.warn('address.down', { url: endpoint.url, error: error.message });
+  }
+
+  #failurePauseMillis(failures: number, retryAfterSeconds: number | null): number {
+    const pauseMillis = Math.min(retryDelayMillisMax, this.#settings.retryDelayMillis * 2 ** (failures - 1));
+    return Math.max(pauseMillis, (retryAfterSeconds ?? 0) * 1000);
+  }
+
   #refusalsMax(call: Call): number {
-    return this.#retry429.maxAttempts ?? (call.waiting === true ? Number.POSITIVE_INFINITY : 10);
+    return this.#settings.retry429.maxAttempts ?? (call.waiting === true ? Number.POSITIVE_INFINITY : 10);
   }
 
-  #refusalPauseMs(refusals: number, retryAfterSeconds: number | null): number {
+  #refusalPauseMillis(refusals: number, retryAfterSeconds: number | null): number {
     if (retryAfterSeconds !== null) return retryAfterSeconds * 1000;
-    const base = this.#retry429.baseMs ?? 500;
-    const cap = this.#retry429.capMs ?? 30_000;
+    const { baseMs = 500, capMs = 30_000 } = this.#settings.retry429;
     // Spread by a fifth either way, so that refused clients do not all return at one moment.
-    return Math.min(cap, base * 2 ** Math.min(refusals - 1, 20)) * (0.8 + Math.random() * 0.4);
+    return Math.min(capMs, baseMs * 2 ** Math.min(refusals - 1, 20)) * (0.8 + Math.random() * 0.4);
   }
 
-  async #sendOnce(call: Call): Promise<Answer> {
-    if (call.signal?.aborted) throw abortedError();
-    const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
+  async #pause(millis: number, signal: AbortSignal | undefined): Promise<void> {
+    const stop = new AbortController();
+    const onAbort = () => stop.abort();
+    signal?.addEventListener('abort', onAbort, { once: true });
+    this.#active.add(stop);
+    try {
+      if (!this.#isClosed && !signal?.aborted) await pause(millis, stop.signal).catch(() => {});
+    } finally {
+      this.#active.delete(stop);
+      signal?.removeEventListener('abort', onAbort);
+    }
+    this.#throwIfEnded(signal);
+  }
+
+  #throwIfEnded(signal: AbortSignal | undefined): void {
+    if (this.#isClosed) throw closedError();
+    if (signal?.aborted) throw abortedError();
+  }
+
+  async #sendOnce(call: Call, endpoint: Endpoint): Promise<Answer> {
+    this.#throwIfEnded(call.signal);
+    const timeoutMillis = call.timeoutMillis ?? this.#settings.timeoutMillis;
     const stop = new AbortController();
     let late = false;
     const timer = setTimeout(() => {
       late = true;
       stop.abort();
-    }, timeoutMs);
+    }, timeoutMillis);
     const onAbort = () => stop.abort();
     call.signal?.addEventListener('abort', onAbort, { once: true });
+    this.#active.add(stop);
     try {
-      const response = await fetch(this.#base + call.path, this.#requestOf(call, stop.signal));
+      const response = await this.#fetch(endpoint.url + call.path, this.#requestOf(call, stop.signal));
       call.signal?.removeEventListener('abort', onAbort);
       return await readAnswer(response);
     } catch (error) {
       if (error instanceof LaneError) throw error;
       if (late) {
-        const message = `no complete answer to ${call.method} ${call.path} within ${timeoutMs} ms`;
+        const message = `no complete answer to ${call.method} ${call.path} within ${timeoutMillis} ms`;
         throw new LaneError({ code: 'deadline', message, cause: error });
       }
-      if (call.signal?.aborted) throw abortedError();
+      this.#throwIfEnded(call.signal);
       throw new LaneError({ code: 'network', message: networkText(call, error), cause: error });
     } finally {
       clearTimeout(timer);
+      this.#active.delete(stop);
       call.signal?.removeEventListener('abort', onAbort);
     }
   }
 
-  #requestOf(call: Call, signal: AbortSignal): RequestInit {
-    if (call.body === undefined) return { method: call.method, headers: this.#headers, signal };
-    const headers = { ...this.#headers, 'content-type': 'application/json' };
-    return { method: call.method, headers, body: JSON.stringify(call.body), signal };
+  #requestOf(call: Call, signal: AbortSignal): FetchInit {
+    if (call.body === undefined) return { method: call.method, headers: this.#settings.headers, signal };
+    return { method: call.method, headers: this.#jsonHeaders, body: JSON.stringify(call.body), signal };
+  }
+
+  async #isHealthy(url: string): Promise<boolean> {
+    try {
+      const signal = AbortSignal.timeout(probeTimeoutMillis);
+      const response = await this.#fetch(`${url}/health`, { method: 'GET', headers: this.#settings.headers, signal });
+      await response.text();
+      return response.ok;
+    } catch {
+      return false;
+    }
   }
 }
 
-/** Resolves after `ms`; rejects with the code `aborted` as soon as the signal fires. */
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+/** Resolves after `millis`; rejects with the code `aborted` as soon as the signal fires. */
+export function pause(millis: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    if (signal?.aborted) {
-      reject(abortedError());
-      return;
-    }
-    const onAbort = () => {
+    const end = () => {
       clearTimeout(timer);
-      reject(abortedError());
+      signal.removeEventListener('abort', end);
+      if (signal.aborted) reject(abortedError());
+      else resolve();
     };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', onAbort);
-      resolve();
-    }, ms);
-    signal?.addEventListener('abort', onAbort, { once: true });
+    const timer = setTimeout(end, millis);
+    if (signal.aborted) end();
+    else signal.addEventListener('abort', end, { once: true });
   });
 }
 
-function baseAddress(url: string): string {
-  if (!/^https?:\/\//.test(url)) {
-    throw new LaneError({ code: 'bad_argument', message: `url must begin with http:// or https://, got "${url}"` });
-  }
-  return url.replace(/\/+$/, '');
+export function abortedError(): LaneError {
+  return new LaneError({ code: 'aborted', message: 'the call was aborted by its signal' });
 }
 
-function atLeast(name: string, value: number, min: number): number {
-  if (Number.isFinite(value) && value >= min) return value;
-  throw new LaneError({ code: 'bad_argument', message: `${name} must be a number of at least ${min}, got ${value}` });
+export function closedError(): LaneError {
+  return new LaneError({ code: 'closed', message: 'the client is closed' });
 }
 
 async function readAnswer(response: Response): Promise<Answer> {
@@ -198,8 +234,14 @@ function refusalOf(response: Response, text: string): LaneError {
   const body = parsedOrUndefined(text) as { error?: unknown; code?: unknown } | null | undefined;
   const code = typeof body?.code === 'string' ? body.code : status === 413 ? 'body_too_large' : 'http_error';
   const message = typeof body?.error === 'string' ? body.error : text.slice(0, 500) || `HTTP status ${status}`;
-  const seconds = Number.parseFloat(response.headers.get('retry-after') ?? '');
-  return new LaneError({ code, message, status, retryAfterSeconds: Number.isFinite(seconds) ? seconds : null });
+  return new LaneError({ code, message, status, retryAfterSeconds: retryAfterOf(response) });
+}
+
+/** Seconds, or a date, as HTTP has it; null when there is none. */
+function retryAfterOf(response: Response): number | null {
+  const text = response.headers.get('retry-after') ?? '';
+  const seconds = /^[\d.]+$/.test(text) ? Number(text) : (Date.parse(text) - Date.now()) / 1000;
+  return Number.isFinite(seconds) ? Math.max(0, seconds) : null;
 }
 
 function parsedOrUndefined(text: string): unknown {
@@ -210,11 +252,7 @@ function parsedOrUndefined(text: string): unknown {
   }
 }
 
-function abortedError(): LaneError {
-  return new LaneError({ code: 'aborted', message: 'the call was aborted by its signal' });
-}
-
 function networkText(call: Call, error: unknown): string {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
-  return `no answer to ${call.method} ${call.path}: ${cause}`;
+  const cause = error instanceof Error ? error.cause : undefined;
+  return `no answer to ${call.method} ${call.path}: ${errorText(cause instanceof Error ? cause : error)}`;
 }

@@ -9,6 +9,10 @@ export const limits = {
   /** The tenant counts with this many bytes, also while tenancy is off. */
   tenantBytes: 36,
   transactionIdBytesMax: 65_535,
+  /** Items of a push with a binary body, which may be a few bytes each. */
+  binaryPushItemsMax: 1_000_000,
+  /** JSON bytes of an item's headers. */
+  headersBytesMax: 16_384,
   popBatchDefault: 200,
   popBatchMax: 10_000,
   popPartitionsMax: 64,

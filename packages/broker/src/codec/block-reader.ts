@@ -26,6 +26,9 @@ export class BlockReader {
   messageIdStart = -1;
   /** When the record was to be delivered at the earliest as it was pushed; 0 = at once. */
   dueUs = 0;
+  /** A JSON object; −1 when the record has none. */
+  headersStart = -1;
+  headersEnd = -1;
   payloadStart = 0;
   payloadEnd = 0;
 
@@ -96,6 +99,14 @@ export class BlockReader {
       this.dueUs = readU64(view, p);
       p += 8;
     } else this.dueUs = 0;
+    if ((flags & recordFlag.headers) !== 0) {
+      this.headersStart = p + 2;
+      this.headersEnd = p + 2 + view.getUint16(p, true);
+      p = this.headersEnd;
+    } else {
+      this.headersStart = -1;
+      this.headersEnd = -1;
+    }
     this.payloadStart = p;
     return this;
   }

@@ -66,7 +66,7 @@ export const recordType = {
  *   8 u64 pid | 16 u64 firstOffset | 24 u64 stampUs | 32 u32 count | 36 u32 checksum: low half of xxh64, seed 0, of bytes 40..length
  *  40 count × { u32 end, u32 hashHigh, u32 hashLow }   end: relative to the start of the data, exclusive
  *     data: per record  u8 flags | [u16 n, n bytes transactionId] | [16 bytes traceId] | [u16 n, n bytes producerSub]
- *           | [16 bytes message id] | [u64 dueUs] | payload up to `end`
+ *           | [16 bytes message id] | [u64 dueUs] | [u16 n, n bytes headers] | payload up to `end`
  *
  * hashHigh/hashLow: keyed fingerprint of the transactionId; both 0 when the record has none of its own (then its
  * transactionId is its message id in text form).
@@ -93,6 +93,7 @@ export const recordFlag = {
   encrypted: 8,
   messageId: 16,
   dueAt: 32,
+  headers: 64,
 } as const;
 
 /** Bits of a block record's flags. */

@@ -26,8 +26,8 @@ const keptItemsMax = 16_384;
 const defaultPartition = asciiBytes('Default');
 
 const bodyNames = new PropertyNames(['items']);
-const itemNames = new PropertyNames(['queue', 'partition', 'transactionId', 'payload', 'delayMs', 'dueAt']);
-const property = { queue: 0, partition: 1, transactionId: 2, payload: 3, delayMs: 4, dueAt: 5 } as const;
+const itemNames = new PropertyNames(['queue', 'partition', 'transactionId', 'payload', 'delayMs', 'dueAt', 'headers']);
+const property = { queue: 0, partition: 1, transactionId: 2, payload: 3, delayMs: 4, dueAt: 5, headers: 6 } as const;
 
 /** Reads a text as a time, microseconds since 1970; undefined when it is none. */
 export type TimeReader = (text: string) => number | undefined;
@@ -147,6 +147,8 @@ class PushScan {
     let delayEnd = 0;
     let dueAt = -1;
     let dueEnd = 0;
+    let headersStart = 0;
+    let headersEnd = 0;
     let p = scanner.enter(at, ascii.braceClose);
     while (p >= 0) {
       const name = itemNames.find(scanner, scanner.openName(p));
@@ -182,6 +184,11 @@ class PushScan {
           p = scanner.value(p, itemDepth);
           dueEnd = p;
           break;
+        case property.headers:
+          headersStart = p;
+          p = scanner.value(p, itemDepth);
+          headersEnd = p;
+          break;
         default:
           p = scanner.value(p, itemDepth);
       }
@@ -210,6 +217,8 @@ class PushScan {
     if (delayAt >= 0 && dueAt >= 0) this.refuse(at, 'has both "delayMs" and "dueAt": send one of them');
     else if (delayAt >= 0) this.noteDue(this.delayOf(at, textOf(bytes, delayAt, delayEnd)));
     else if (dueAt >= 0) this.noteDue(this.timeOf(at, textOf(bytes, dueAt, dueEnd)));
+    if (headersEnd > headersStart && !this.acceptsHeaders(at, bytes, headersStart, headersEnd))
+      headersEnd = headersStart;
     const row = this.count * stride;
     if (row + stride > this.rows.length) this.growRows();
     const rows = this.rows;
@@ -221,7 +230,27 @@ class PushScan {
     rows[row + pushSlice.idEnd] = idEnd;
     rows[row + pushSlice.payloadStart] = payloadStart;
     rows[row + pushSlice.payloadEnd] = payloadEnd;
+    rows[row + pushSlice.headersStart] = headersStart;
+    rows[row + pushSlice.headersEnd] = headersEnd;
     return p;
+  }
+
+  /** False when there are none to keep: `null`, no member, or refused. */
+  private acceptsHeaders(at: number, bytes: Uint8Array, start: number, end: number): boolean {
+    if (end - start > limits.headersBytesMax) {
+      this.refuse(at, `has "headers" of more than ${limits.headersBytesMax} bytes`);
+      return false;
+    }
+    const headers: unknown = JSON.parse(textOf(bytes, start, end));
+    if (headers === null) return false;
+    if (typeof headers !== 'object' || Array.isArray(headers)) {
+      this.refuse(at, 'has "headers" that are not an object');
+      return false;
+    }
+    const values = Object.values(headers);
+    if (values.every((value) => typeof value === 'string')) return values.length > 0;
+    this.refuse(at, 'has "headers" with a value that is not a string');
+    return false;
   }
 
   private noteDue(due: number): void {

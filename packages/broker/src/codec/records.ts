@@ -339,6 +339,8 @@ export function writeBlock(
     const idStart = slices[s + pushSlice.idStart];
     dataBytes += 1 + slices[s + pushSlice.payloadEnd] - slices[s + pushSlice.payloadStart];
     if (idStart >= 0) dataBytes += 2 + slices[s + pushSlice.idEnd] - idStart;
+    const headersBytes = slices[s + pushSlice.headersEnd] - slices[s + pushSlice.headersStart];
+    if (headersBytes > 0) dataBytes += 2 + headersBytes;
     if (due !== null && due[numbers[i]] > 0) dueCount++;
   }
   dataBytes += dueCount * 8;
@@ -382,6 +384,14 @@ export function writeBlock(
       target[dataStart] |= recordFlag.dueAt;
       writeU64(view, p, due[number]);
       p += 8;
+    }
+    const headersStart = slices[s + pushSlice.headersStart];
+    const headersEnd = slices[s + pushSlice.headersEnd];
+    if (headersEnd > headersStart) {
+      target[dataStart] |= recordFlag.headers;
+      view.setUint16(p, headersEnd - headersStart, true);
+      target.set(source.subarray(headersStart, headersEnd), p + 2);
+      p += 2 + headersEnd - headersStart;
     }
     const payloadStart = slices[s + pushSlice.payloadStart];
     const payloadEnd = slices[s + pushSlice.payloadEnd];

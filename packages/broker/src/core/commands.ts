@@ -14,7 +14,10 @@ export const pushSlice = {
   idEnd: 5,
   payloadStart: 6,
   payloadEnd: 7,
-  stride: 8,
+  /** A JSON object; empty when the item has none. */
+  headersStart: 8,
+  headersEnd: 9,
+  stride: 10,
 } as const;
 
 /** Fields per item in `PushItems.hashes`. */

@@ -315,6 +315,7 @@ export class PushDecider {
       this.#numbers[collected++] = item;
       const s = item * pushSlice.stride;
       size += slices[s + pushSlice.payloadEnd] - slices[s + pushSlice.payloadStart] + 16;
+      size += slices[s + pushSlice.headersEnd] - slices[s + pushSlice.headersStart];
       if (slices[s + pushSlice.idStart] >= 0) size += slices[s + pushSlice.idEnd] - slices[s + pushSlice.idStart];
     }
     if (size > this.#appendBytesMax || fresh >= idIndexMax) {

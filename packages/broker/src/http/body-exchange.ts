@@ -89,6 +89,11 @@ export abstract class BodyExchange extends Exchange implements Admitted {
   /** The whole body. It is the receiver's own. */
   protected abstract received(body: Uint8Array): void;
 
+  /** True for a body that is no text; its receiver judges what is in it. */
+  protected isBinary(_body: Uint8Array): boolean {
+    return false;
+  }
+
   /** The budget under which a body of so many bytes comes; null = none. */
   protected abstract admissionFor(bytes: number): Admission | null;
 
@@ -180,7 +185,7 @@ export abstract class BodyExchange extends Exchange implements Admitted {
     }
     const body = this.#body;
     this.#body = emptyBody;
-    if (isUtf8(body)) this.received(body);
+    if (this.isBinary(body) || isUtf8(body)) this.received(body);
     else this.badBody('not UTF-8');
   }
 

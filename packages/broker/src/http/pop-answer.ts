@@ -33,6 +33,7 @@ const quoteTransactionIdIs = asciiBytes('","transactionId":');
 const traceIdIs = asciiBytes(',"traceId":"');
 const noTraceId = asciiBytes(',"traceId":null,"data":');
 const quoteDataIs = asciiBytes('","data":');
+const headersAre = asciiBytes(',"headers":');
 const producerSubIs = asciiBytes(',"producerSub":');
 const noProducerSub = asciiBytes(',"producerSub":null');
 const createdAtIs = asciiBytes(',"createdAt":"');
@@ -168,6 +169,10 @@ export class PopAnswerWriter {
       } else {
         writer.raw(producerSubIs);
         writer.jsonBytes(reader.bytes, reader.subjectStart, reader.subjectEnd);
+      }
+      if (reader.headersStart >= 0) {
+        writer.raw(headersAre);
+        writer.copy(reader.bytes, reader.headersStart, reader.headersEnd);
       }
       writer.raw(createdAtIs);
       writer.timestamp(reader.stampUs);

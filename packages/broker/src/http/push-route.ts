@@ -1,6 +1,7 @@
 /** POST /api/v1/push */
 
-import { scanPushBody } from '../codec/mod.ts';
+import { isUtf8 } from 'node:buffer';
+import { isBinaryPush, scanBinaryPush, scanPushBody } from '../codec/mod.ts';
 import type { PushItems, PushOutcome, Refusal } from '../core/mod.ts';
 import type { Reply } from '../runtime/mod.ts';
 import type { Admission } from './admission.ts';
@@ -20,8 +21,12 @@ export class PushExchange extends BodyExchange implements Reply<PushOutcome> {
     return this.services.pushAdmission;
   }
 
+  protected override isBinary(body: Uint8Array): boolean {
+    return isBinaryPush(body);
+  }
+
   protected received(body: Uint8Array): void {
-    const scanned = scanPushBody(body, parseIsoTime);
+    const scanned = isBinaryPush(body) ? scanBinaryPush(body, isUtf8) : scanPushBody(body, parseIsoTime);
     if (!scanned.ok) {
       this.releaseBody();
       this.fail('bad_body', scanned.message);

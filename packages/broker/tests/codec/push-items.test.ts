@@ -218,6 +218,17 @@ describe('payloads', () => {
 });
 
 describe('an item', () => {
+  it('have headers as they were sent, when those are an object of strings', () => {
+    const headersOf = (text: string) => {
+      const scanned = scanPushBody(utf8(`{"items":[{"queue":"q","payload":1,"headers":${text}}]}`));
+      return scanned.ok ? field(scanned.items, 0, pushSlice.headersStart, pushSlice.headersEnd) : scanned.message;
+    };
+    assert.equal(headersOf('{"a": "1","b":"\\u00fc"}'), '{"a": "1","b":"\\u00fc"}');
+    for (const none of ['null', '{}']) assert.equal(headersOf(none), '');
+    for (const refused of ['[]', '"a"', '{"a":1}', '{"a":null}']) assert.match(headersOf(refused), /"headers"/);
+    assert.match(headersOf(`{"a":"${'x'.repeat(16_384)}"}`), /more than 16384 bytes/);
+  });
+
   it('without partition, with null or an empty one is in Default, whose name is kept once', () => {
     const items = scanned(
       '{"items":[{"queue":"q","payload":0},{"queue":"q","payload":0,"partition":null},{"queue":"q","payload":0,"partition":""}]}',
