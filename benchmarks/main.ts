@@ -6,6 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { batchedPushes } from './cases/batched-pushes.ts';
 import type { BenchCase } from './cases/case.ts';
 import { coldReplay } from './cases/cold-replay.ts';
+import { edgeQueue } from './cases/edge-queue.ts';
 import { expiringBacklog } from './cases/expiring-backlog.ts';
 import { longOperations } from './cases/long-operations.ts';
 import { longPartition } from './cases/long-partition.ts';
@@ -31,6 +32,7 @@ const cases: readonly BenchCase[] = [
   expiringBacklog,
   longOperations,
   longPartition,
+  edgeQueue,
   sdkOverhead,
 ];
 

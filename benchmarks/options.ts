@@ -37,7 +37,8 @@ cases
   h   the disk of an expired backlog of 2 GB, and the latency of others meanwhile
   i   operations over 1,000,000 partitions and dead letters, and the latency of others meanwhile
   j   places in one partition of 1,000,000 appends, searched and read after a restart
-  k   the work of a through the client, against fetch and JSON by hand
+  k   queue/v1: 1,000 messages per enqueue and poll, a commit of 100,000, polls after as many commits as messages
+  l   the work of a through the client, against fetch and JSON by hand
 
 options
   --seconds N        length of each timed phase (10)

@@ -43,6 +43,8 @@ ${table(['Code', 'Status', 'Send again?', 'Meaning'], rows)}
 - Replays and deletions of dead letters that find none (404), and replays whose push was refused (409), have no \`code\`:
   \`result\` and \`reason\` say it ([dead letters](api.md#replaying-and-deleting-dead-letters)).
 - \`name_too_long\` has status 400 where it is about a trace.
+- Under \`/queue/v1\` and \`/graph/v3\` the body is \`{"timestamp","status","error","message"}\`, where \`error\` is the phrase of the status
+  ([queue/v1](queue-v1.md#conventions)).
 - What is not HTTP is answered 400, 408 (too slow) or 431 (headers too large) with code \`bad_request\`, and the
   connection is closed.
 `;

@@ -1,6 +1,7 @@
 /** What the README prints works: its commands and its example, run against a real broker. */
 import assert from 'node:assert/strict';
-import { execFile, spawnSync } from 'node:child_process';
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -71,6 +72,75 @@ describe('the README', () => {
     } finally {
       await rm(folder, { recursive: true });
     }
+  });
+});
+
+describe('the scheduler', () => {
+  const program = join(repositoryRoot, 'dist/examples/scheduler.js');
+  let broker: BrokerProcess;
+  before(async () => {
+    broker = await BrokerProcess.start();
+  });
+  after(() => broker.dispose());
+
+  const schedule = async (key: string, inMs: number, job: string): Promise<void> => {
+    const env = { ...process.env, LANEMQ_URL: broker.url };
+    await run(process.execPath, [program, 'schedule', key, String(inMs), job], { env });
+  };
+
+  it('runs every job once, not before its time, by two workers that share the partitions', {
+    timeout: 60_000,
+  }, async () => {
+    const ran: { job: string; atMs: number; dueMs: number; partition: number; worker: number }[] = [];
+    const jobs = Array.from({ length: 12 }, (_, i) => `job-${i}`);
+    let allRan: () => void = () => undefined;
+    const whenAllRan = new Promise<void>((resolve) => {
+      allRan = resolve;
+    });
+    const listen = (worker: number, line: string): void => {
+      const found = /^ran (\S+) at (\d+), due (\d+), partition (\d+)$/.exec(line);
+      if (found === null) return;
+      const [, job, atMs, dueMs, partition] = found;
+      ran.push({ job, worker, atMs: Number(atMs), dueMs: Number(dueMs), partition: Number(partition) });
+      if (ran.length === jobs.length) allRan();
+    };
+    const workers = [1, 2].map((worker) => startWorker(worker, (line) => listen(worker, line)));
+    try {
+      for (const [i, job] of jobs.entries()) await schedule(`key-${i}`, (i % 4) * 400, job);
+      await whenAllRan;
+    } finally {
+      for (const worker of workers) {
+        worker.kill();
+        await once(worker, 'exit');
+      }
+    }
+    assert.deepEqual(ran.map(({ job }) => job).sort(), [...jobs].sort());
+    for (const { atMs, dueMs, partition, worker } of ran) {
+      assert.ok(atMs >= dueMs - 5, `due ${dueMs}, ran ${atMs}`);
+      assert.equal(partition % 2, worker - 1);
+    }
+    assert.equal(new Set(ran.map(({ worker }) => worker)).size, 2);
+  });
+
+  function startWorker(number: number, heard: (line: string) => void): ChildProcess {
+    const env = { ...process.env, LANEMQ_URL: broker.url };
+    const worker = spawn(process.execPath, [program, 'work', `${number}/2`], {
+      env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let text = '';
+    worker.stdout.on('data', (chunk: Buffer) => {
+      text += chunk.toString();
+      const lines = text.split('\n');
+      text = lines.pop() ?? '';
+      for (const line of lines) heard(line);
+    });
+    return worker;
+  }
+
+  it('says how it is used', async () => {
+    const error = await run(process.execPath, [program]).catch((failure: { code: number; stderr: string }) => failure);
+    assert.ok('code' in error && error.code === 2 && error.stderr.startsWith('usage: scheduler'));
   });
 });
 

@@ -25,7 +25,7 @@ interface Program {
 }
 
 export const sdkOverhead: BenchCase = {
-  id: 'k',
+  id: 'l',
   async run(options: BenchOptions): Promise<CaseFigures> {
     const partitions = options.partitions ?? 10_000;
     const connections = options.connections ?? 16;
@@ -59,7 +59,7 @@ export const sdkOverhead: BenchCase = {
     await broker.end();
     const [hand, client] = phases.map((rounds, i) => sumOf(programs[i].name, rounds));
     return {
-      name: 'k',
+      name: 'l',
       question: 'the work of case a through the client, against fetch and JSON by hand',
       shape: {
         partitions,

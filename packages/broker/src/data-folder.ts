@@ -87,6 +87,7 @@ class Replay {
         `entry ${header.sequence} was written by a state with digest ${header.digest}, replaying gives ${this.state.digest >>> 0}`,
       );
     }
+    this.state.edges.recordBase = header.address + entryHeader.bytes - from;
     readRecords(bytes, view, from, to, handlers);
     this.entries++;
   }
@@ -107,6 +108,7 @@ function indexing(
   addressOf: (at: number) => LogAddress,
 ): RecordHandlers {
   return {
+    edges: applied?.edges ?? null,
     genesis: (record) => applied?.genesis(record),
     queue: (record) => applied?.queue(record),
     queueDeleted: (record) => {
@@ -339,6 +341,7 @@ async function recover(
     index,
     state,
     hasher,
+    random: parts.random,
     background,
     segments: {
       sealed: () => soloLog.segments().filter((segment) => segment.sealed),

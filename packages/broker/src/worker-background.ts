@@ -1,6 +1,7 @@
 /**
  * `Background` on a worker thread. The thread is started for the first job and ended when there has been none for a
- * while, so that an idle broker does not keep the memory of a snapshot's state.
+ * while: soon after a snapshot, because it holds the memory of a whole state, later after an index, because starting it
+ * costs as much as half of one.
  */
 import { Worker } from 'node:worker_threads';
 import type { Background, BuiltSnapshot } from './ports/mod.ts';
@@ -17,11 +18,12 @@ export interface JobAnswer {
 }
 
 interface Waiting {
+  readonly kind: Job['kind'];
   resolve(answer: JobAnswer): void;
   reject(error: Error): void;
 }
 
-const idleMs = 2000;
+const idleMs = { index: 20_000, snapshot: 2000 } as const;
 
 export class WorkerBackground implements Background {
   readonly #location: string;
@@ -30,6 +32,8 @@ export class WorkerBackground implements Background {
   #nextNumber = 1;
   readonly #waiting = new Map<number, Waiting>();
   #idleTimer: NodeJS.Timeout | null = null;
+  /** How long the thread may be idle, by what it has done. */
+  #idleMs: number = idleMs.index;
   #closed = false;
 
   /** @param location the data folder. */
@@ -65,7 +69,7 @@ export class WorkerBackground implements Background {
     const worker = this.#worker ?? this.#start();
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
     return new Promise((resolve, reject) => {
-      this.#waiting.set(job.number, { resolve, reject });
+      this.#waiting.set(job.number, { kind: job.kind, resolve, reject });
       worker.postMessage(job);
     });
   }
@@ -84,16 +88,18 @@ export class WorkerBackground implements Background {
     worker.on('error', failed);
     worker.on('exit', (code) => failed(new Error(`the background worker ended with code ${code}`)));
     this.#worker = worker;
+    this.#idleMs = idleMs.index;
     return worker;
   }
 
   #answered(answer: JobAnswer): void {
     const waiting = this.#waiting.get(answer.number);
+    if (waiting?.kind === 'snapshot') this.#idleMs = idleMs.snapshot;
     this.#waiting.delete(answer.number);
     if (answer.error === undefined) waiting?.resolve(answer);
     else waiting?.reject(Object.assign(new Error(answer.error.message), answer.error));
     if (this.#waiting.size > 0) return;
-    this.#idleTimer = setTimeout(() => void this.#end()?.terminate(), idleMs).unref();
+    this.#idleTimer = setTimeout(() => void this.#end()?.terminate(), this.#idleMs).unref();
   }
 
   #rejectAll(error: Error): void {

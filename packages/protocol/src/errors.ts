@@ -33,6 +33,12 @@ export const errorTable = {
     retriable: false,
     meaning: 'The queue is encrypted and the broker was started without a key: nothing was stored.',
   },
+  conflict: {
+    status: 409,
+    retriable: false,
+    meaning: 'The thing exists already, or is in a condition that does not allow this.',
+  },
+  unsupported_media_type: { status: 415, retriable: false, meaning: 'The Content-Type is not application/json.' },
   too_many_paused: {
     status: 409,
     retriable: false,

@@ -41,6 +41,19 @@ export class Hasher {
     if (this.high === 0 && this.low === 0) this.low = 1;
   }
 
+  /** Signed xxh32 with seed 0 of bytes[start, end). */
+  hash32(bytes: Uint8Array, start: number, end: number): number {
+    const length = end - start;
+    if (length <= standingBytesMax) {
+      for (let i = 0; i < length; i++) this.standing[i] = bytes[start + i];
+      return this.api.h32Raw(this.views[length], 0) | 0;
+    }
+    const state = this.api.create32(0);
+    for (let at = start; at < end; at += pieceBytesMax)
+      state.update(part(bytes, at, Math.min(end, at + pieceBytesMax)));
+    return state.digest() | 0;
+  }
+
   /** xxh64 with seed 0 of bytes[start, end), as it is. */
   checksum(bytes: Uint8Array, start: number, end: number): void {
     this.digest(bytes, start, end, 0n);

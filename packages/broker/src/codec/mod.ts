@@ -1,6 +1,14 @@
 export { hashAckItems, type ScannedAck, scanAckBody } from './ack-items.ts';
 export { BlockReader, recordBytes } from './block-reader.ts';
 export {
+  writeEdgeRangeDeleted,
+  writeEdgeRows,
+  writeEdgesDeleted,
+  writeEdgesPut,
+  writeEdgeValueMoved,
+} from './edge-records.ts';
+export { type EnqueueLimits, readSeq, type ScannedEnqueue, scanEnqueueBody, seqText } from './enqueue-items.ts';
+export {
   block,
   blockFlag,
   entryHeader,
@@ -27,6 +35,7 @@ export {
   writeDeadLetterRemoved,
   writeDueChanged,
   writeGenesis,
+  writeJsonRecord,
   writeLogStart,
   writePartition,
   writePartitionPaused,

@@ -22,6 +22,7 @@ import {
   type TraceRecord,
 } from '../core/mod.ts';
 import { BlockReader } from './block-reader.ts';
+import { readEdgeRecord } from './edge-records.ts';
 import { block, blockFlag, readU64, recordFlag, recordHeaderBytes, recordType, relocated, writeU64 } from './format.ts';
 import type { Hasher } from './hasher.ts';
 
@@ -52,7 +53,7 @@ function header(view: DataView, at: number, length: number, type: number, flags:
   view.setUint16(at + 6, flags, true);
 }
 
-function writeJson(space: RecordSpace, type: number, value: object): void {
+export function writeJsonRecord(space: RecordSpace, type: number, value: object): void {
   const text = textEncoder.encode(JSON.stringify(value));
   const length = recordHeaderBytes + text.length;
   space.require(length);
@@ -62,35 +63,35 @@ function writeJson(space: RecordSpace, type: number, value: object): void {
 }
 
 export function writeGenesis(space: RecordSpace, record: GenesisRecord): void {
-  writeJson(space, recordType.genesis, record);
+  writeJsonRecord(space, recordType.genesis, record);
 }
 
 export function writeQueue(space: RecordSpace, record: QueueRecord): void {
-  writeJson(space, recordType.queue, record);
+  writeJsonRecord(space, recordType.queue, record);
 }
 
 export function writeQueueDeleted(space: RecordSpace, record: QueueDeletedRecord): void {
-  writeJson(space, recordType.queueDeleted, record);
+  writeJsonRecord(space, recordType.queueDeleted, record);
 }
 
 export function writeSubscription(space: RecordSpace, record: SubscriptionRecord): void {
-  writeJson(space, recordType.subscription, record);
+  writeJsonRecord(space, recordType.subscription, record);
 }
 
 export function writeDeadLetter(space: RecordSpace, record: DeadLetterRecord): void {
-  writeJson(space, recordType.deadLetter, record);
+  writeJsonRecord(space, recordType.deadLetter, record);
 }
 
 export function writeSubscriptionDeleted(space: RecordSpace, record: SubscriptionDeletedRecord): void {
-  writeJson(space, recordType.subscriptionDeleted, record);
+  writeJsonRecord(space, recordType.subscriptionDeleted, record);
 }
 
 export function writePartitionPaused(space: RecordSpace, record: PartitionPausedRecord): void {
-  writeJson(space, recordType.partitionPaused, record);
+  writeJsonRecord(space, recordType.partitionPaused, record);
 }
 
 export function writeSegmentReclaimed(space: RecordSpace, range: LogRange): void {
-  writeJson(space, recordType.segmentReclaimed, range);
+  writeJsonRecord(space, recordType.segmentReclaimed, range);
 }
 
 const dueChangedBytes = recordHeaderBytes + 3 * 8;
@@ -175,7 +176,7 @@ export function writeRelocatedBlock(
 }
 
 export function writeTrace(space: RecordSpace, record: TraceRecord): void {
-  writeJson(space, recordType.trace, record);
+  writeJsonRecord(space, recordType.trace, record);
 }
 
 /** Layout: header | u64 pid | u64 stampUs | u32 index. */
@@ -520,6 +521,10 @@ export function readRecords(
       case recordType.closed:
         break;
       default:
+        if (type >= recordType.edgeDatabase && type <= recordType.edgeMoved) {
+          if (handlers.edges !== null) readEdgeRecord(type, bytes, view, at, length, handlers.edges);
+          break;
+        }
         readJson(type, bytes, at + recordHeaderBytes, at + length, handlers);
     }
     at += length;

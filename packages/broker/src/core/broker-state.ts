@@ -10,6 +10,7 @@ import { rowsAtFirst } from './columns.ts';
 import { CursorTable, cursorBit } from './cursor-table.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { DueTable } from './due-table.ts';
+import { EdgeState } from './edges/edge-state.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { PartitionTable } from './partition-table.ts';
 import { Queue, Subscription } from './queue.ts';
@@ -76,6 +77,10 @@ export class BrokerState implements RecordHandlers {
   readonly queueByNumber = new Map<number, Queue>();
   readonly subscriptions = new Map<number, Subscription>();
   readonly deadLetters = new DeadLetters();
+  readonly edges = new EdgeState(
+    (value) => this.#mix(value),
+    (stampUs) => this.#seen(stampUs),
+  );
   /** Parts of the log that were given up. */
   readonly reclaimed = new ReclaimedRanges();
   readonly traces = new Traces();

@@ -16,6 +16,63 @@ export {
   needsLoad,
 } from './decision.ts';
 export { type DueChange, decideDueChange, type RecordName } from './due.ts';
+export type { EdgeContext } from './edges/edge-context.ts';
+export {
+  decideChangeDatabase,
+  decideChangeTable,
+  decideCreateDatabase,
+  decideCreateTable,
+  decideDeleteDatabase,
+  decideDeleteTable,
+  findDatabase,
+  findTable,
+  listTables,
+} from './edges/edge-metadata.ts';
+export {
+  decideCommit,
+  decideCreateEdgeQueue,
+  decideDeleteEdgeQueue,
+  decideEnqueue,
+  decidePoll,
+  decidePurge,
+  decideSetEdgeQueueActive,
+  type EnqueueOutcome,
+  edgePartitionOf,
+  edgeQueueLimits,
+  listQueueDepths,
+  type PartitionDepth,
+  type PollCommand,
+  type PollOutcome,
+  type QueueDepth,
+  type Seq,
+  showEdgeQueue,
+  showQueueDepth,
+} from './edges/edge-queue.ts';
+export type {
+  EdgeDatabaseDeletedRecord,
+  EdgeDatabaseRecord,
+  EdgeItems,
+  EdgeJournal,
+  EdgePut,
+  EdgeRecordHandlers,
+  EdgeTableDeletedRecord,
+  EdgeTableMode,
+  EdgeTableRecord,
+  StoredEdgeValue,
+} from './edges/edge-records.ts';
+export { type EdgeBound, type EdgePage, EdgeRows, edgeRow } from './edges/edge-rows.ts';
+export { edgeTableLimits } from './edges/edge-schema.ts';
+export {
+  decideInsertEdges,
+  decideScan,
+  decideScanDelete,
+  edgeLimits,
+  type InsertOutcome,
+  type ScanCommand,
+  type ScanOutcome,
+} from './edges/edge-table.ts';
+export { type JsonNode, readJsonNode } from './edges/json-node.ts';
+export { type KeyedRow, KeyedRows, type KeyRange } from './edges/keyed-rows.ts';
 export { Expiry } from './expiry.ts';
 export { hasLimits, rateAllowance } from './group-limits.ts';
 export {

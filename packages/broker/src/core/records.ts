@@ -4,6 +4,7 @@
  */
 import type { QueueOptions } from '@lanemq/protocol';
 import type { PushItems } from './commands.ts';
+import type { EdgeJournal, EdgeRecordHandlers } from './edges/edge-records.ts';
 import type { BrokerIdentity } from './ids.ts';
 import type { LogRange } from './reclaimed.ts';
 
@@ -155,6 +156,8 @@ export interface LogStartRecord {
 
 /** What reads the records of an entry. Byte ranges are valid only during the call. */
 export interface RecordHandlers {
+  /** null = records of edge tables are passed over. */
+  readonly edges: EdgeRecordHandlers | null;
   genesis(record: GenesisRecord): void;
   queue(record: QueueRecord): void;
   queueDeleted(record: QueueDeletedRecord): void;
@@ -209,6 +212,7 @@ export interface RecordHandlers {
  * next sees it; it becomes durable with the entry that is being filled.
  */
 export interface Journal {
+  readonly edges: EdgeJournal;
   queue(record: QueueRecord): void;
   queueDeleted(record: QueueDeletedRecord): void;
   partition(

@@ -15,6 +15,7 @@
  *                   | claim: f64 leaseStamp, leaseEnd, expiresAtUs | u8 conflated | u32 retryCount | f64 attemptOffset
  *                   | u32 attemptCount | f64 heldUntilUs
  *   dead-letters    JSON array of dead letter records
+ *   edge-…   see edges/edge-snapshot.ts
  *   paused          JSON array of {pid, pausedAtUs}, by pid
  *   kept-since      rows, of partitions that lost records and hold some: f64 pid | f64 stamp of the first append kept
  *   reclaimed       JSON array of {base, end}: ranges of the log that were given up, ascending
@@ -25,6 +26,7 @@
 import { assert } from './assert.ts';
 import { BrokerState } from './broker-state.ts';
 import { cursorBit } from './cursor-table.ts';
+import { loadEdges, saveEdges } from './edges/edge-snapshot.ts';
 import type { BrokerIdentity } from './ids.ts';
 import { Queue, Subscription } from './queue.ts';
 import type { LogRange } from './reclaimed.ts';
@@ -92,6 +94,7 @@ export function* saveState(state: BrokerState): Generator<StatePiece> {
   yield* partitionPieces(state, queues);
   yield* cursorPieces(state, queues);
   yield* jsonPieces('dead-letters', state.deadLetters.all());
+  yield* saveEdges(state.edges);
   yield* jsonPieces('paused', pausedRows(state));
   yield* keptSincePieces(state, queues);
   yield* jsonPieces('reclaimed', state.reclaimed.all());
@@ -301,6 +304,7 @@ export class StateLoader {
         for (const row of JSON.parse(textDecoder.decode(piece.bytes)) as TraceRecord[]) this.state.traces.restore(row);
         break;
       default:
+        if (loadEdges(this.state.edges, piece)) break;
         throw new Error(`a snapshot with a section ${piece.name} was written by a newer release`);
     }
   }

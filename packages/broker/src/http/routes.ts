@@ -20,6 +20,23 @@ import {
 } from './dead-letter-changes.ts';
 import { listDeadLetters } from './dead-letter-route.ts';
 import { cancelDue, listDue, moveDue } from './due-routes.ts';
+import { EdgeExchange } from './edge-exchange.ts';
+import {
+  changeDatabase,
+  changeTable,
+  createDatabase,
+  createTable,
+  deleteDatabase,
+  deleteTable,
+  getDatabase,
+  getTable,
+  InsertExchange,
+  listDatabases,
+  listTables,
+  refuseLookUp,
+  scanDelete,
+  scanEdges,
+} from './edge-routes.ts';
 import { announcedBytes, type BrokerRequest, Exchange, unwantedBytesMax } from './exchange.ts';
 import { ChangedExchange, FetchExchange, FetchOffsetsExchange } from './fetch-route.ts';
 import {
@@ -39,6 +56,19 @@ import { answerMetrics, answerPrometheus } from './metrics-route.ts';
 import { PopExchange } from './pop-route.ts';
 import { PushExchange } from './push-route.ts';
 import { ConfigureExchange, deleteQueue, listQueues, queueDetail } from './queue-routes.ts';
+import {
+  commitQueue,
+  createQueue,
+  deleteEdgeQueue,
+  EnqueueExchange,
+  getDepth,
+  getPartitions,
+  getQueue,
+  listEdgeQueues,
+  pollQueue,
+  purgeQueue,
+  setActive,
+} from './queue-v1-routes.ts';
 import {
   queueDepth,
   queueSizes,
@@ -61,7 +91,7 @@ export interface Call {
   readonly query: string;
 }
 
-type Method = 'GET' | 'POST' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 interface Route {
   readonly method: Method;
@@ -104,7 +134,79 @@ function ack(services: Services, request: BrokerRequest, response: ServerRespons
   new AckExchange(services, request, response).start();
 }
 
+/** Paths of the second contract, whose errors have another body. */
+function isEdgePath(path: string): boolean {
+  return /^\/(queue|graph)(\/|$)/.test(path);
+}
+
+/** For what is refused before a route is found. */
+function anyExchangeOf(call: Call): Exchange {
+  return isEdgePath(call.request.url ?? '') ? edgeExchangeOf(call) : exchangeOf(call);
+}
+
+function edgeExchangeOf(call: Call): EdgeExchange {
+  return new EdgeExchange(call.services, call.request, call.response).ignoreBody();
+}
+
+const databasesPath = '/graph/v3/databases';
+const tablesPath = `${databasesPath}/*/tables`;
+const edgesPath = `${tablesPath}/*/edges`;
+const edgeQueuesPath = '/queue/v1/namespaces/*/queues';
+
+function insertEdges({ services, request, response, names, query }: Call): void {
+  new InsertExchange(services, request, response, names, query).start();
+}
+
+const edgeRoutes: readonly Route[] = [
+  bodyRoute('POST', databasesPath, ({ services, request, response }) =>
+    createDatabase(services, request, response).start(),
+  ),
+  route('GET', databasesPath, (call) => listDatabases(edgeExchangeOf(call))),
+  route('GET', `${databasesPath}/*`, (call) => getDatabase(edgeExchangeOf(call), call.names)),
+  bodyRoute('PUT', `${databasesPath}/*`, ({ services, request, response, names }) =>
+    changeDatabase(services, request, response, names).start(),
+  ),
+  route('DELETE', `${databasesPath}/*`, (call) => deleteDatabase(edgeExchangeOf(call), call.names)),
+  bodyRoute('POST', tablesPath, ({ services, request, response, names }) =>
+    createTable(services, request, response, names).start(),
+  ),
+  route('GET', tablesPath, (call) => listTables(edgeExchangeOf(call), call.names)),
+  route('GET', `${tablesPath}/*`, (call) => getTable(edgeExchangeOf(call), call.names)),
+  bodyRoute('PUT', `${tablesPath}/*`, ({ services, request, response, names }) =>
+    changeTable(services, request, response, names).start(),
+  ),
+  route('DELETE', `${tablesPath}/*`, (call) => deleteTable(edgeExchangeOf(call), call.names)),
+  bodyRoute('POST', edgesPath, insertEdges),
+  bodyRoute('POST', `${edgesPath}/sync`, insertEdges),
+  route('GET', `${edgesPath}/scan/*`, (call) => scanEdges(edgeExchangeOf(call), call.names, call.query)),
+  route('DELETE', `${edgesPath}/scan/*`, (call) => scanDelete(edgeExchangeOf(call), call.names, call.query)),
+  route('POST', `${edgesPath}/get`, (call) => refuseLookUp(edgeExchangeOf(call))),
+  route('GET', `${edgesPath}/get`, (call) => refuseLookUp(edgeExchangeOf(call))),
+  route('GET', `${edgesPath}/count`, (call) => refuseLookUp(edgeExchangeOf(call))),
+  bodyRoute('POST', edgeQueuesPath, ({ services, request, response, names }) =>
+    createQueue(services, request, response, names).start(),
+  ),
+  route('GET', edgeQueuesPath, (call) => listEdgeQueues(edgeExchangeOf(call), call.names)),
+  route('GET', `${edgeQueuesPath}/*`, (call) => getQueue(edgeExchangeOf(call), call.names)),
+  route('DELETE', `${edgeQueuesPath}/*`, (call) => deleteEdgeQueue(edgeExchangeOf(call), call.names)),
+  route('PUT', `${edgeQueuesPath}/*/enable`, (call) => setActive(edgeExchangeOf(call), call.names, true)),
+  route('PUT', `${edgeQueuesPath}/*/disable`, (call) => setActive(edgeExchangeOf(call), call.names, false)),
+  route('GET', `${edgeQueuesPath}/*/partitions`, (call) => getPartitions(edgeExchangeOf(call), call.names)),
+  route('GET', `${edgeQueuesPath}/*/depth`, (call) => getDepth(edgeExchangeOf(call), call.names, call.query)),
+  bodyRoute('POST', `${edgeQueuesPath}/*/messages`, ({ services, request, response, names, query }) =>
+    new EnqueueExchange(services, request, response, names, query).start(),
+  ),
+  route('DELETE', `${edgeQueuesPath}/*/messages`, (call) => purgeQueue(edgeExchangeOf(call), call.names)),
+  route('GET', `${edgeQueuesPath}/*/partitions/*/poll`, (call) =>
+    pollQueue(edgeExchangeOf(call), call.names, call.query),
+  ),
+  route('DELETE', `${edgeQueuesPath}/*/partitions/*/messages`, (call) =>
+    commitQueue(edgeExchangeOf(call), call.names, call.query),
+  ),
+];
+
 const routes: readonly Route[] = [
+  ...edgeRoutes,
   route('GET', '/api/v1/pop/queue/*', pop),
   route('GET', '/api/v1/pop/queue/*/partition/*', pop),
   route('GET', '/api/v1/pop', pop),
@@ -213,7 +315,7 @@ const routes: readonly Route[] = [
 ];
 
 /** First segments of paths that belong to this table and to nobody else. */
-const ownedPrefixes: readonly string[] = ['api', 'health', 'metrics'];
+const ownedPrefixes: readonly string[] = ['api', 'health', 'metrics', 'queue', 'graph'];
 
 function matches(pattern: readonly string[], segments: readonly string[]): boolean {
   if (pattern.length !== segments.length) return false;
@@ -257,14 +359,14 @@ function refuseEncoding(call: Call): void {
   if (call.request.url?.startsWith('/api/v1/pop')) {
     new PopExchange(call.services, call.request, call.response).refusePop(message);
   } else {
-    exchangeOf(call).fail('bad_request', message);
+    anyExchangeOf(call).fail('bad_request', message);
   }
 }
 
 function refuseMethod(call: Call, candidates: readonly Route[]): void {
   const allowed = [...new Set(candidates.map((each) => each.method))].join(', ');
   call.response.setHeader('Allow', allowed);
-  exchangeOf(call).fail('method_not_allowed', `${call.request.method} is not a method of this path; ${allowed} is`);
+  anyExchangeOf(call).fail('method_not_allowed', `${call.request.method} is not a method of this path; ${allowed} is`);
 }
 
 /** A body of unknown length may prove small: the exchange sees to it that it does. */
@@ -281,6 +383,11 @@ export function noSuchRoute(path: string): Uint8Array {
 /** A monitor may ask for the head of the pages that change nothing. A pop claims, so it has none. */
 function methodOf(request: BrokerRequest, segments: readonly string[]): string | undefined {
   return request.method === 'HEAD' && segments[0] !== 'api' ? 'GET' : request.method;
+}
+
+function refusePath(call: Call, path: string): void {
+  if (isEdgePath(path)) edgeExchangeOf(call).fail('not_found', `there is no ${path}`);
+  else exchangeOf(call).failWith(404, noSuchRoute(path));
 }
 
 /** Runs the route of a request. False when its path is not under a prefix of this table. */
@@ -312,9 +419,9 @@ export function dispatch(services: Services, request: BrokerRequest, response: S
   const query = question < 0 ? '' : target.slice(question + 1);
   const call: Call = { services, request, response, names: names ?? [], query };
   if (names === undefined) refuseEncoding(call);
-  else if (found === undefined && candidates.length === 0) exchangeOf(call).failWith(404, noSuchRoute(path));
+  else if (found === undefined && candidates.length === 0) refusePath(call, path);
   else if (found === undefined) refuseMethod(call, candidates);
-  else if (!found.takesBody && announcesTooMuch(request)) exchangeOf(call).refuseTooLarge(unwantedBytesMax);
+  else if (!found.takesBody && announcesTooMuch(request)) anyExchangeOf(call).refuseTooLarge(unwantedBytesMax);
   else found.run(call);
   return true;
 }

@@ -8,10 +8,9 @@ import {
   type NeedsLoad,
   needsLoad,
   parseId,
-  type Refusal,
 } from '../core/mod.ts';
 import type { Reply } from './engine.ts';
-import { type Operation, SimpleOperation } from './operations.ts';
+import { SimpleOperation } from './operations.ts';
 import { laneOfRef, type PartitionRef } from './partition-ref.ts';
 import { matchesRequest, RedriveJobs, type RedriveRequest, type RedriveView } from './redrive.ts';
 import {
@@ -22,7 +21,7 @@ import {
   type ReplayTarget,
   transactionIdOf,
 } from './replay.ts';
-import { FetchedFacts } from './store-access.ts';
+import { SlicedOperation, type Unfinished, unfinished } from './sliced-operation.ts';
 import { utf8 } from './text.ts';
 
 /** A message's place of origin: all dead letters of it, one per group, have the same. */
@@ -36,57 +35,47 @@ export interface DeadLetterAddress {
 const removedInATurn = 2000;
 const countedInATurn = 10_000;
 
+interface LetterWalk<Outcome> {
+  /** Asked once, at the first turn; null = there is nothing to walk. */
+  selection(): LetterSelection | null;
+  /** Rows looked at in one turn. */
+  readonly slice: number;
+  /** False = enough. */
+  visit(row: DeadLetterRecord): boolean;
+  readonly changes: boolean;
+  outcome(): Outcome;
+}
+
 /** Walks the rows of a selection that were filed before it began, a slice per turn. */
-class WalkOperation<Outcome> implements Operation {
-  readonly facts = new FetchedFacts();
+class LetterWalkOperation<Outcome extends object> extends SlicedOperation<Outcome> {
   readonly #host: DeadLetterHost;
-  readonly #selection: () => LetterSelection | null;
-  readonly #visit: (row: DeadLetterRecord) => boolean;
-  readonly #outcome: () => Outcome;
-  readonly #reply: Reply<Outcome>;
-  readonly #slice: number;
+  readonly #walk: LetterWalk<Outcome>;
   readonly #place: LetterPlace = { stampUs: -1, index: 0 };
   #found: LetterSelection | null | undefined;
   #untilUs = 0;
 
-  constructor(
-    host: DeadLetterHost,
-    /** Asked once, at the first turn; null = there is nothing to walk. */
-    selection: () => LetterSelection | null,
-    slice: number,
-    /** False = enough. */
-    visit: (row: DeadLetterRecord) => boolean,
-    outcome: () => Outcome,
-    reply: Reply<Outcome>,
-  ) {
+  constructor(host: DeadLetterHost, walk: LetterWalk<Outcome>, reply: Reply<Outcome>) {
+    super(host, reply);
     this.#host = host;
-    this.#selection = selection;
-    this.#slice = slice;
-    this.#visit = visit;
-    this.#outcome = outcome;
-    this.#reply = reply;
+    this.#walk = walk;
   }
 
-  decide(): 'done' | 'later' {
+  protected slice(): Outcome | Unfinished {
     const { state, nowUs } = this.#host.context;
+    const walk = this.#walk;
     if (this.#found === undefined) {
-      this.#found = this.#selection();
+      this.#found = walk.selection();
       this.#untilUs = nowUs;
     }
     let isEnough = false;
     const atEnd =
       this.#found === null ||
-      state.deadLetters.walk(this.#found, this.#place, this.#slice, (row) => {
-        isEnough = row.stampUs >= this.#untilUs || !this.#visit(row);
+      state.deadLetters.walk(this.#found, this.#place, walk.slice, (row) => {
+        isEnough = row.stampUs >= this.#untilUs || !walk.visit(row);
+        this.changed = walk.changes;
         return !isEnough;
       });
-    if (!atEnd && !isEnough) return 'later';
-    this.#reply.encode(this.#outcome());
-    return 'done';
-  }
-
-  release(failure: Refusal | null): void {
-    this.#reply.send(failure);
+    return atEnd || isEnough ? walk.outcome() : unfinished;
   }
 }
 
@@ -145,16 +134,19 @@ export class DeadLetterChanges {
   purge(queue: string, group: string | null, reply: Reply<{ deleted: number }>): void {
     let deleted = 0;
     this.#host.submit(
-      new WalkOperation(
+      new LetterWalkOperation(
         this.#host,
-        () => this.#selectionOf(queue, group),
-        removedInATurn,
-        (row) => {
-          this.#remove(row);
-          deleted++;
-          return true;
+        {
+          selection: () => this.#selectionOf(queue, group),
+          slice: removedInATurn,
+          visit: (row) => {
+            this.#remove(row);
+            deleted++;
+            return true;
+          },
+          changes: true,
+          outcome: () => ({ deleted }),
         },
-        () => ({ deleted }),
         reply,
       ),
     );
@@ -165,15 +157,18 @@ export class DeadLetterChanges {
     let matched = 0;
     const max = request.max ?? Number.POSITIVE_INFINITY;
     this.#host.submit(
-      new WalkOperation(
+      new LetterWalkOperation(
         this.#host,
-        () => this.#selectionOf(request.queue, request.group),
-        countedInATurn,
-        (row) => {
-          if (matchesRequest(row, request)) matched++;
-          return matched < max;
+        {
+          selection: () => this.#selectionOf(request.queue, request.group),
+          slice: countedInATurn,
+          visit: (row) => {
+            if (matchesRequest(row, request)) matched++;
+            return matched < max;
+          },
+          changes: false,
+          outcome: () => ({ matched }),
         },
-        () => ({ matched }),
         reply,
       ),
     );

@@ -28,6 +28,7 @@ import type {
   CursorRecord,
   DeadLetterRecord,
   DeadLetterRemovedRecord,
+  EdgeJournal,
   GenesisRecord,
   Journal,
   LogRange,
@@ -41,8 +42,10 @@ import type {
   TraceRecord,
 } from '../core/mod.ts';
 import type { EntryDraft } from '../ports/mod.ts';
+import { DraftEdgeJournal } from './edge-journal.ts';
 
 export class DraftJournal implements Journal {
+  readonly edges: EdgeJournal;
   readonly #draft: EntryDraft;
   readonly #state: BrokerState;
   readonly #hasher: Hasher;
@@ -55,6 +58,12 @@ export class DraftJournal implements Journal {
     this.#draft = draft;
     this.#state = state;
     this.#hasher = hasher;
+    this.edges = new DraftEdgeJournal(draft, hasher, (write) => {
+      const address = this.#begin();
+      write();
+      state.edges.recordBase = draft.base;
+      this.#apply(address);
+    });
   }
 
   /** The draft was sealed. */

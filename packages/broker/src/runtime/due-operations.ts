@@ -122,7 +122,7 @@ class ListOperation extends SlicedOperation<FoundPage> {
   #at: DuePlace | null;
 
   constructor(host: DueHost, filter: DueFilter, reply: Reply<FoundPage>) {
-    super(reply);
+    super(host, reply);
     this.#host = host;
     this.#filter = filter;
     this.#at = filter.after;

@@ -20,6 +20,8 @@ import type {
 import type { Views } from './browse-views.ts';
 import type { DeadLetterChanges } from './dead-letter-changes.ts';
 import type { DueEngine } from './due-engine.ts';
+import type { EdgeQueues } from './edge-queues.ts';
+import type { EdgeTables } from './edge-tables.ts';
 import type { GroupEngine } from './group-engine.ts';
 import type { OffsetReader } from './read-requests.ts';
 import type { ConfiguredQueue, DeadLetterPage, PartitionPage, QueueDetail } from './views.ts';
@@ -91,6 +93,10 @@ export interface Engine {
     filter: { queue: string | null; group: string | null; limit: number; offset: number },
     reply: Reply<DeadLetterPage>,
   ): void;
+  /** queue/v1. */
+  readonly edgeQueues: EdgeQueues;
+  /** Databases and edge tables. */
+  readonly edgeTables: EdgeTables;
   readonly groups: GroupEngine;
   /** Messages that wait for their time. */
   readonly due: DueEngine;

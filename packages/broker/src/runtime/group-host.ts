@@ -4,10 +4,11 @@ import { nameRefusal } from '../core/mod.ts';
 import type { Operation } from './operations.ts';
 import type { StoreAccess } from './store-access.ts';
 import { utf8, utf8Length } from './text.ts';
+import type { TurnHost } from './turn-budget.ts';
 import type { Waiters } from './waiters.ts';
 
 /** What operations on groups need from the shard they run in. */
-export interface GroupHost {
+export interface GroupHost extends TurnHost {
   readonly context: DecisionContext;
   readonly waiters: Waiters;
   readonly hasher: Hasher;

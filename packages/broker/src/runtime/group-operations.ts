@@ -69,7 +69,7 @@ class SeekOperation extends SlicedOperation<SeekOutcome> {
   #partitions = 0;
 
   constructor(host: GroupHost, request: SeekRequest, reply: Reply<SeekOutcome>) {
-    super(reply);
+    super(host, reply);
     this.#host = host;
     this.#request = request;
   }
@@ -142,7 +142,7 @@ abstract class QueueWalk<Outcome extends object> extends SlicedOperation<Outcome
   #number = 0;
 
   constructor(host: GroupHost, reply: Reply<Outcome>) {
-    super(reply);
+    super(host, reply);
     this.host = host;
   }
 

@@ -178,7 +178,7 @@ abstract class GroupWalk<Outcome extends object | null> extends SlicedOperation<
   protected tries = 0;
 
   constructor(host: GroupHost, reply: Reply<Outcome>) {
-    super(reply);
+    super(host, reply);
     this.host = host;
   }
 

@@ -27,6 +27,8 @@ export type {
   DuePage,
   DuePlace,
 } from './due-engine.ts';
+export { EdgeQueues } from './edge-queues.ts';
+export { EdgeTables, type ScannedPage } from './edge-tables.ts';
 export type {
   ConfigureRequest,
   DeleteQueueOutcome,
@@ -49,6 +51,7 @@ export type {
 } from './group-engine.ts';
 export type { HousekeepingOptions } from './housekeeping.ts';
 export { type PartitionRef, readPartitionRef } from './partition-ref.ts';
+export type { PolledPage } from './poll-operation.ts';
 export { queueId } from './queue-views.ts';
 export type {
   ChangedEntry,

@@ -1,9 +1,11 @@
 /**
- * Gives back the disk of what is gone. A segment of the log can go when nobody needs a block in it any more:
+ * Gives back the disk of what is gone. A segment of the log can go when nobody needs what is in it any more:
  *
- *   scanned ──no live block──────────────────────────────┐
- *      └──few live blocks──▶ these are written once more  ▼
+ *   scanned ──nothing is live────────────────────────────┐
+ *      └──little is live──▶ that is written once more     ▼
  *                            at the tail ────────────▶ free ──▶ announced ──▶ removed
+ *
+ * Live are the blocks that partitions keep, and the values that rows of edge tables refer to.
  *
  *   free        all of it lies before the newest snapshot, so that no start has to replay it
  *   announced   a record in the log says that the segment may be missing; a snapshot that holds it is taken
@@ -11,14 +13,16 @@
  *
  * Its ids stay findable, in its sidecar, until nobody asks for them any more.
  *
- * How much of a segment is alive is found by reading its sidecar, which lists its blocks. That is done for segments that
- * never had many blocks, and when the difference between the blocks that are stored and those that the partitions hold
- * shows that there is enough to be gained, oldest segments first, because there it usually is.
+ * How many live blocks a segment has is found by reading its sidecar, which lists its blocks. That is done for segments
+ * that hold little else than what nobody reads again, and when the difference between the blocks that are stored and those
+ * that the partitions hold shows that there is enough to be gained, oldest segments first, because there it usually is.
+ * How many live values it has is found by walking over the rows of edge tables, for all segments at once: when another one
+ * was sealed, or values enough for half a segment went.
  */
-import { isLive } from '../core/mod.ts';
+import { isLive, type StoredEdgeValue } from '../core/mod.ts';
 import type { HousekeepingHost } from './housekeeping.ts';
 import type { StoredBlock, StoredSegment } from './store.ts';
-import { StoreDamage } from './store-access.ts';
+import { type PlacedValue, StoreDamage } from './store-access.ts';
 
 /** How the reclaimer's work is cut into steps; each rejects when the broker stops. */
 export interface Steps {
@@ -32,8 +36,10 @@ export interface Steps {
 const sparseShare = 0.3;
 /** A search begins when this share of the log may be garbage that no search has found, and at least half a segment. */
 const searchShare = 1 / 32;
-/** Bytes of blocks that are copied in one operation. */
+/** Bytes of blocks or values that are copied in one operation. */
 const relocatedBytesPerStep = 256 * 1024;
+/** Rows of edge tables that are looked at in one go. */
+const rowsPerStep = 4096;
 /** A snapshot is asked for when this share of its size can be given back. */
 const snapshotShare = 0.25;
 /** How long relocation gives way to requests before it goes on all the same. */
@@ -42,6 +48,7 @@ const yieldsMax = 20;
 
 /** What is known of a segment since it was looked at. */
 interface Scanned {
+  /** Of its blocks. */
   readonly liveBytes: number;
 }
 
@@ -71,11 +78,14 @@ export class Reclaimer {
   readonly #steps: Steps;
   readonly #bytesPerSecond: number;
   readonly #scanned = new Map<number, Scanned>();
-  /** Nobody needs a block of these. */
+  /** Nobody needs what is in these. */
   readonly #free = new Map<number, StoredSegment>();
   readonly #announced = new Map<number, Announced>();
   /** Segments with a block that is not what was written: they stay, so that nothing is lost by us. */
   readonly #damaged = new Set<number>();
+  /** Bytes of live values by segment, as they were counted when the tables had dropped so many. */
+  #edgeBytes: ReadonlyMap<number, number> = new Map();
+  #droppedBytesCounted = 0;
   /** Garbage that the last search over everything left unexplained. */
   #unexplainedBytes = 0;
 
@@ -112,12 +122,14 @@ export class Reclaimer {
     return bytes;
   }
 
-  /** True when it holds little else than positions of groups and the like, which nobody reads again. */
+  /** True when it holds little else than what nobody reads again: positions of groups, or values that are gone. */
   #isSparse({ base, end }: StoredSegment): boolean {
-    return !this.#damaged.has(base) && this.#host.store.segments.blockBytes(base) <= (end - base) * sparseShare;
+    const blockBytes = this.#scanned.get(base)?.liveBytes ?? this.#host.store.segments.blockBytes(base);
+    return !this.#damaged.has(base) && blockBytes + this.#edgeBytesOf(base) <= (end - base) * sparseShare;
   }
 
   async #search(): Promise<void> {
+    await this.#countEdgeBytes(this.#candidates());
     for (const segment of this.#candidates()) if (this.#isSparse(segment)) await this.#look(segment);
     const candidates = this.#candidates();
     if (candidates.length === 0) return;
@@ -134,23 +146,50 @@ export class Reclaimer {
     this.#unexplainedBytes = Math.max(0, unfoundBytes);
   }
 
+  /** Bytes of live values in a segment when they were counted last: no more since then. */
+  #edgeBytesOf(base: number): number {
+    return this.#edgeBytes.get(base) ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Values never come into a sealed segment: those that go while they are counted are found gone the next time. */
+  async #countEdgeBytes(candidates: readonly StoredSegment[]): Promise<void> {
+    if (candidates.length === 0) return;
+    const { edges } = this.#host.store.state;
+    const { droppedBytes } = edges;
+    const storedBytes = candidates.reduce((sum, { base, end }) => sum + end - base, 0);
+    const enoughBytes = storedBytes / candidates.length / 2;
+    const isKnown = candidates.every(({ base }) => this.#edgeBytes.has(base));
+    if (isKnown && droppedBytes - this.#droppedBytesCounted < enoughBytes) return;
+    const found = new Map(candidates.map(({ base }) => [base, 0]));
+    const count = (address: number, length: number): boolean => {
+      const segment = segmentOf(candidates, address);
+      if (segment !== undefined) found.set(segment.base, (found.get(segment.base) ?? 0) + length);
+      return false;
+    };
+    for (const _ of edges.walkValues(rowsPerStep, count, () => undefined)) await this.#steps.pause();
+    this.#edgeBytes = found;
+    this.#droppedBytesCounted = droppedBytes;
+  }
+
   /** Finds out what of a segment is alive, and empties it when that is little. Returns the garbage it found in it. */
   async #look(segment: StoredSegment): Promise<number> {
     const { base, end } = segment;
     const { segments, state } = this.#host.store;
     const bytesBefore = this.#scanned.get(base)?.liveBytes ?? segments.blockBytes(base);
     const sparseBytes = (end - base) * sparseShare;
+    const edgeBytes = this.#edgeBytesOf(base);
     let liveBytes = 0;
     let live: LiveBlock[] = [];
     const note = (block: StoredBlock): void => {
       if (!isLive(state, block.pid, block.firstOffset, block.count)) return;
       liveBytes += block.length;
-      if (liveBytes <= sparseBytes) live.push({ ...block });
+      if (liveBytes + edgeBytes <= sparseBytes) live.push({ ...block });
       else if (live.length > 0) live = [];
     };
     const isShown = await this.#heedingDamage(base, () => segments.visitBlocks(base, note, () => this.#steps.pause()));
     if (isShown !== true) return 0;
-    if (liveBytes <= sparseBytes && (await this.#relocate(base, live))) {
+    const isSparse = liveBytes + edgeBytes <= sparseBytes;
+    if (isSparse && (await this.#relocate(base, live)) && (await this.#relocateValues(segment, edgeBytes))) {
       this.#free.set(base, { base, end });
       this.#scanned.delete(base);
     } else this.#scanned.set(base, { liveBytes });
@@ -184,8 +223,55 @@ export class Reclaimer {
     return true;
   }
 
-  async #write(batch: readonly { block: LiveBlock; bytes: Uint8Array; at: number }[], bytes: number): Promise<void> {
+  /** Writes the values that rows refer to once more at the tail; false when one of them cannot be read. */
+  async #relocateValues({ base, end }: StoredSegment, liveBytes: number): Promise<boolean> {
+    if (liveBytes === 0) return true;
+    const { edges } = this.#host.store.state;
+    const isInside = (address: number): boolean => address >= base && address < end;
+    let batch: (StoredEdgeValue & PlacedValue)[] = [];
+    let bytes = 0;
+    const found: StoredEdgeValue[] = [];
+    for (const _ of edges.walkValues(rowsPerStep, isInside, (value) => found.push(value))) {
+      for (const value of found.splice(0)) {
+        batch.push({ ...value, at: bytes });
+        bytes += value.length;
+        if (bytes < relocatedBytesPerStep) continue;
+        if (!(await this.#writeValues(base, batch, bytes))) return false;
+        batch = [];
+        bytes = 0;
+      }
+      await this.#steps.pause();
+    }
+    return batch.length === 0 || this.#writeValues(base, batch, bytes);
+  }
+
+  async #writeValues(base: number, batch: readonly (StoredEdgeValue & PlacedValue)[], bytes: number): Promise<boolean> {
+    const { access, store } = this.#host;
+    const source = new Uint8Array(bytes);
+    const isRead = await this.#heedingDamage(base, async () => {
+      await access.readValues(batch, source);
+      return true;
+    });
+    if (isRead !== true) return false;
+    await this.#giveWay();
+    await this.#steps.decide(() => {
+      for (const value of batch) {
+        if (!store.state.edges.isStored(value)) continue;
+        this.#host.context.journal.edges.valueMoved(value, source, value.at);
+        this.counts.relocatedBytes += value.length;
+      }
+    });
+    await this.#steps.wait((bytes / this.#bytesPerSecond) * 1000);
+    return true;
+  }
+
+  /** Requests go first, for a while. */
+  async #giveWay(): Promise<void> {
     for (let waited = 0; waited < yieldsMax && this.#host.isBusy(); waited++) await this.#steps.wait(yieldMs);
+  }
+
+  async #write(batch: readonly { block: LiveBlock; bytes: Uint8Array; at: number }[], bytes: number): Promise<void> {
+    await this.#giveWay();
     await this.#steps.decide(() => {
       const { state, journal } = this.#host.context;
       for (const { block, bytes: source, at } of batch) {
@@ -256,4 +342,17 @@ export class Reclaimer {
     for (const { base, end } of waiting) bytes += end - base;
     if (bytes >= this.#host.store.segments.snapshots().newestBytes * snapshotShare) this.#host.requestSnapshot();
   }
+}
+
+/** Of segments in order of address the one that holds an address. */
+function segmentOf(segments: readonly StoredSegment[], address: number): StoredSegment | undefined {
+  let from = 0;
+  let to = segments.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (segments[middle].base <= address) from = middle + 1;
+    else to = middle;
+  }
+  const segment = segments[from - 1];
+  return segment !== undefined && address < segment.end ? segment : undefined;
 }

@@ -22,9 +22,10 @@ import { encryptItems } from './encrypt-items.ts';
 import type { Operation } from './operations.ts';
 import type { Store } from './store.ts';
 import { utf8, utf8Text } from './text.ts';
+import type { TurnHost } from './turn-budget.ts';
 
 /** What changes of dead letters need from the shard they run in. */
-export interface DeadLetterHost {
+export interface DeadLetterHost extends TurnHost {
   readonly context: DecisionContext;
   readonly hasher: Store['hasher'];
   readonly scheduler: Scheduler;

@@ -45,6 +45,7 @@ import type { Store } from './store.ts';
 import type { StoreAccess } from './store-access.ts';
 import { utf8 } from './text.ts';
 import { pageOfNames, pageOfTraces } from './trace-views.ts';
+import type { TurnHost } from './turn-budget.ts';
 import type {
   DeadLetterPage,
   OverviewView,
@@ -56,7 +57,7 @@ import type {
   QueueSizes,
   QueueSummary,
 } from './views.ts';
-import { type Walk, WalkBudget, WalkOperation, walkStepRows } from './walk.ts';
+import { type Walk, WalkOperation, walkStepRows } from './walk.ts';
 
 /** What views need from the shard. After a reload the answers are other objects. */
 export interface ViewHost {
@@ -64,8 +65,7 @@ export interface ViewHost {
   store(): Store;
   access(): StoreAccess;
   context(): DecisionContext;
-  /** Number of the turn that is running. */
-  turn(): number;
+  readonly turns: TurnHost;
   counted(): Counted;
   readonly samples: MinuteSamples;
   readonly scheduler: Scheduler;
@@ -77,7 +77,6 @@ export interface ViewHost {
 
 export class ShardViews implements Views {
   readonly #host: ViewHost;
-  readonly #budget = new WalkBudget();
 
   constructor(host: ViewHost) {
     this.#host = host;
@@ -89,8 +88,7 @@ export class ShardViews implements Views {
   }
 
   #walk<Outcome extends object | null>(begin: (sight: Sight) => Walk<Outcome>, reply: Reply<Outcome>): void {
-    const { turn } = this.#host;
-    this.#host.submit(new WalkOperation(this.#budget, turn, () => begin(this.#sight()), reply));
+    this.#host.submit(new WalkOperation(this.#host.turns, () => begin(this.#sight()), reply));
   }
 
   #walkQueue<Outcome extends object>(

@@ -35,6 +35,9 @@ import type { Clock, PayloadCipher, Scheduler } from '../ports/mod.ts';
 import { DeadLetterChanges } from './dead-letter-changes.ts';
 import { DraftJournal } from './draft-journal.ts';
 import { DueOperations } from './due-operations.ts';
+import type { EdgeHost } from './edge-host.ts';
+import { EdgeQueues } from './edge-queues.ts';
+import { EdgeTables } from './edge-tables.ts';
 import { encryptItems } from './encrypt-items.ts';
 import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopRequest, Reply } from './engine.ts';
 import type { GroupHost } from './group-host.ts';
@@ -52,6 +55,7 @@ import { SnapshotKeeper } from './snapshot-keeper.ts';
 import type { Store } from './store.ts';
 import { FetchedFacts, type Need, StoreAccess, StoreDamage } from './store-access.ts';
 import { utf8Length } from './text.ts';
+import { TurnBudget } from './turn-budget.ts';
 import type { ConfiguredQueue, DeadLetterPage, PartitionPage, QueueDetail } from './views.ts';
 import { Waiters } from './waiters.ts';
 
@@ -122,6 +126,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
   #journal!: DraftJournal;
   #schedule!: Schedule;
   waiters!: Waiters;
+  readonly turnBudget = new TurnBudget();
   readonly reads: OffsetReads;
   #context!: MutableContext;
   #phase: Phase = 'serving';
@@ -156,6 +161,8 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
     damagedReads: 0,
   };
   #damage = '';
+  readonly edgeQueues: EdgeQueues;
+  readonly edgeTables: EdgeTables;
   readonly #samples = new MinuteSamples();
   readonly views: ShardViews;
   readonly deadLetterChanges: DeadLetterChanges;
@@ -166,12 +173,15 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
     this.scheduler = host.scheduler;
     this.reads = new OffsetReads(this);
     this.#store = store;
+    const edges = this.#edgeHost();
+    this.edgeQueues = new EdgeQueues(edges);
+    this.edgeTables = new EdgeTables(edges, (number) => this.edgeQueues.tableChanged(number));
     this.views = new ShardViews({
       cipher: host.cipher,
       store: () => this.#store,
       access: () => this.#access,
       context: () => this.#context,
-      turn: () => this.#counters.turns,
+      turns: this,
       counted: () => this.#counters,
       samples: this.#samples,
       scheduler: host.scheduler,
@@ -212,6 +222,27 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
     this.#schedule.rebuild(this.#host.clock.nowUs());
     this.#housekeeping = this.#keepHouse(store, housekeeping);
     this.#requestTurn();
+  }
+
+  #edgeHost(): EdgeHost {
+    return {
+      scheduler: this.scheduler,
+      parkedPollsMax: this.#options.parkedPopsMax,
+      store: () => this.#store,
+      access: () => this.#access,
+      context: () => ({
+        edges: this.#store.state.edges,
+        journal: this.#journal.edges,
+        nowUs: this.#context.nowUs,
+      }),
+      nowUs: () => this.#host.clock.nowUs(),
+      submit: (operation) => this.submit(operation),
+      readingBegan: (operation) => this.readingBegan(operation),
+      readingEnded: (operation) => this.readingEnded(operation),
+      isDiskFull: () => this.#host.isDiskFull(),
+      noteDamage: (error) => this.noteDamage(error),
+      log: (level, text) => this.#host.log(level, text),
+    };
   }
 
   #keepHouse(store: Store, options: HousekeepingOptions): Housekeeping {
@@ -723,6 +754,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
       (waiter as PopOperation).release(refusal);
     }
     this.reads.dropWaiting(refusal);
+    this.edgeQueues.dropWaiting(refusal);
   }
 
   async #reload(old: Store): Promise<void> {
@@ -754,6 +786,7 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
     if (wasServing) {
       for (const waiter of this.waiters.all()) waiter.end();
       this.reads.endWaiting();
+      this.edgeQueues.endWaiting();
       await this.#drained();
     }
     this.#phase = 'stopped';

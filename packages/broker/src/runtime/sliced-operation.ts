@@ -7,6 +7,10 @@ import type { NeedsLoad, Refusal } from '../core/mod.ts';
 import type { Reply } from './engine.ts';
 import { isNeedsLoad, isRefusal, type Operation, refusals } from './operations.ts';
 import { FetchedFacts } from './store-access.ts';
+import { rowsPerTurn, type TurnHost } from './turn-budget.ts';
+
+/** A slice is not counted in rows: it is taken for half of what a turn takes on. */
+const sliceRows = rowsPerTurn / 2;
 
 /** What a slice answers when there is more to do in the next turn. */
 export const unfinished = { ok: 'unfinished' } as const;
@@ -16,10 +20,12 @@ export abstract class SlicedOperation<Outcome extends object | null> implements 
   readonly facts = new FetchedFacts();
   /** Set by a slice that changes something. */
   protected changed = false;
+  readonly #turns: TurnHost;
   readonly #reply: Reply<Outcome>;
   #refusal: Refusal | null = null;
 
-  constructor(reply: Reply<Outcome>) {
+  constructor(turns: TurnHost, reply: Reply<Outcome>) {
+    this.#turns = turns;
     this.#reply = reply;
   }
 
@@ -27,6 +33,9 @@ export abstract class SlicedOperation<Outcome extends object | null> implements 
   protected abstract slice(): Outcome | Refusal | NeedsLoad | Unfinished;
 
   decide(): 'done' | 'needs-load' | 'later' {
+    const { turn, turnBudget } = this.#turns;
+    if (turnBudget.left(turn) <= 0) return 'later';
+    turnBudget.spend(sliceRows);
     const outcome = this.slice();
     if (outcome === unfinished) return 'later';
     if (isNeedsLoad(outcome as object | null)) return 'needs-load';

@@ -100,6 +100,35 @@ export const storeLimits = {
   stagingBytes: 64 * 1024,
 } as const;
 
+/** A value in the log, and where it goes. */
+export interface PlacedValue {
+  readonly address: number;
+  readonly length: number;
+  readonly checksum: number;
+  readonly at: number;
+}
+
+type ValueRun = Omit<PlacedValue, 'checksum'>;
+
+/** Bytes of one run of values. */
+const runBytesMax = 256 * 1024;
+
+/** Values that lie one behind the other, in the log as in what they are copied to, are copied as one. */
+export function valueRuns(values: readonly PlacedValue[]): ValueRun[] {
+  const runs: ValueRun[] = [];
+  let run = { address: 0, length: 0, at: 0 };
+  for (const { address, length, at } of values) {
+    if (length === 0) continue;
+    const isNext = address === run.address + run.length && at === run.at + run.length;
+    if (isNext && run.length + length <= runBytesMax) run.length += length;
+    else {
+      run = { address, length, at };
+      runs.push(run);
+    }
+  }
+  return runs;
+}
+
 /** A stored block is not what was written. What lies there cannot be served; everything else can. */
 export class StoreDamage extends Error {
   override readonly name = 'StoreDamage';
@@ -311,7 +340,7 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     this.#staged.delete(lane);
   }
 
-  /** Reads a block, unless it is in memory, and copies it; null when it is damaged. Large blocks wait for each other. */
+  /** Reads a block, unless it is in memory, and copies it; null when it is damaged. */
   async #read(
     pid: number,
     address: number,
@@ -319,19 +348,23 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
     firstOffset: number,
     stampUs: number,
   ): Promise<StagedBlock | null> {
-    if (this.#log.resident(address, length) === undefined) {
-      while (this.#readingBytes > 0 && this.#readingBytes + length > storeLimits.readingBytes) {
-        await new Promise<void>((resolve) => this.#waitingReads.push(resolve));
-      }
-      this.#readingBytes += length;
-      try {
-        await this.#log.load(address, length);
-      } finally {
-        this.#readingBytes -= length;
-        this.#waitingReads.shift()?.();
-      }
-    }
+    await this.#load(address, length);
     return this.#copy(pid, address, length, firstOffset, stampUs);
+  }
+
+  /** Reads bytes into memory, unless they are there. Large reads wait for each other. */
+  async #load(address: number, length: number): Promise<void> {
+    if (this.#log.resident(address, length) !== undefined) return;
+    while (this.#readingBytes > 0 && this.#readingBytes + length > storeLimits.readingBytes) {
+      await new Promise<void>((resolve) => this.#waitingReads.push(resolve));
+    }
+    this.#readingBytes += length;
+    try {
+      await this.#log.load(address, length);
+    } finally {
+      this.#readingBytes -= length;
+      this.#waitingReads.shift()?.();
+    }
   }
 
   /** A copy of a resident block out of the log's memory; null when it is not the one that was written. */
@@ -399,6 +432,30 @@ export class StoreAccess implements Blocks, Ids, BlockPlaces {
   readPlace(pid: number, place: BlockLocation): Promise<{ readonly bytes: Uint8Array; readonly at: number } | null> {
     const { address, length, firstOffset, stampUs } = place;
     return this.#tracked(this.#read(pid, address, length, firstOffset, stampUs));
+  }
+
+  /**
+   * Copies stored values into `target`, each to its place there, wherever they are. Rejects with StoreDamage when one is
+   * not what was written.
+   */
+  readValues(values: readonly PlacedValue[], target: Uint8Array): Promise<void> {
+    return this.#tracked(this.#readValues(values, target));
+  }
+
+  async #readValues(values: readonly PlacedValue[], target: Uint8Array): Promise<void> {
+    // In the order of the log, so that a read brings its neighbours along.
+    const ordered = [...values].sort((a, b) => a.address - b.address);
+    for (const { address, length, at } of valueRuns(ordered)) {
+      if (this.#log.resident(address, length) === undefined) await this.#load(address, length);
+      const found = this.#log.resident(address, length);
+      if (found === undefined) throw new StoreDamage(`the log lost ${length} bytes at ${address}`);
+      target.set(new Uint8Array(found.bytes.buffer, found.bytes.byteOffset + found.at, length), at);
+    }
+    for (const { address, length, checksum, at } of ordered) {
+      if (length === 0) continue;
+      this.#hasher.checksum(target, at, at + length);
+      if (this.#hasher.low !== checksum) throw new StoreDamage(`the value at log address ${address} is damaged`);
+    }
   }
 
   async #readBlock(lane: number, pid: number, offset: number): Promise<BlockReader> {

@@ -1,6 +1,6 @@
 import type { Hasher } from '../codec/mod.ts';
 import type { BrokerState } from '../core/mod.ts';
-import type { Background, BlockLocation, BuiltSnapshot, Log, RecordIndex } from '../ports/mod.ts';
+import type { Background, BlockLocation, BuiltSnapshot, Log, Random, RecordIndex } from '../ports/mod.ts';
 
 /** One sealed part of the log. */
 export interface StoredSegment {
@@ -55,6 +55,7 @@ export interface Store {
   readonly index: RecordIndex;
   readonly state: BrokerState;
   readonly hasher: Hasher;
+  readonly random: Random;
   readonly background: Background;
   readonly segments: Segments;
   readonly epoch: number;

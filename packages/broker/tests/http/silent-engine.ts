@@ -2,6 +2,7 @@
  * An engine that takes requests and keeps them: the worst that HTTP has to live with. Tests look at what arrived, and
  * answer when they want.
  */
+
 import type { AckItems, AckOutcome, ExtendOutcome, PopOutcome, PushItems, PushOutcome } from '../../src/core/mod.ts';
 import { buildHttpServer, type HttpOptions } from '../../src/http/mod.ts';
 import type {
@@ -23,6 +24,7 @@ import type {
   RowsReply,
   Views,
 } from '../../src/runtime/mod.ts';
+import { EdgeQueues, EdgeTables } from '../../src/runtime/mod.ts';
 
 export type Arrived =
   | { readonly route: 'push'; readonly items: PushItems; readonly reply: Reply<PushOutcome> }
@@ -42,9 +44,31 @@ export type Arrived =
 
 type Route = Arrived['route'];
 
+function unexpected(): never {
+  throw new Error('a silent engine has no state and decides nothing');
+}
+
+const silentHost: ConstructorParameters<typeof EdgeQueues>[0] = {
+  scheduler: { soon: unexpected, after: unexpected },
+  parkedPollsMax: 0,
+  store: unexpected,
+  access: unexpected,
+  context: unexpected,
+  nowUs: () => 0,
+  submit: () => undefined,
+  readingBegan: unexpected,
+  readingEnded: unexpected,
+  isDiskFull: () => false,
+  noteDamage: unexpected,
+  log: unexpected,
+};
+
 export class SilentEngine implements Engine {
   readonly identity = { saltHigh: 1, saltLow: 2, seedHigh: 3, seedLow: 4 };
   readonly arrived: Arrived[] = [];
+  /** These take everything and answer nothing. */
+  readonly edgeQueues = new EdgeQueues(silentHost);
+  readonly edgeTables = new EdgeTables(silentHost, () => undefined);
   report: HealthReport = {
     state: 'healthy',
     detail: '',

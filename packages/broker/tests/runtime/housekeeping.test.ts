@@ -1,11 +1,9 @@
 /** Retention, relocation, reclaiming and cleanup of a broker in virtual time, on a disk that can be looked at. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { BlockReader, createHasher, scanAckBody, scanPushBody } from '../../src/codec/mod.ts';
+import { BlockReader, scanAckBody, scanPushBody } from '../../src/codec/mod.ts';
 import { type AckOutcome, idText, itemStatus, type PopOutcome, type PushOutcome } from '../../src/core/mod.ts';
-import { hashState, StateReplay } from '../../src/data-folder.ts';
 import type { DeadLetterPage, PopRequest, QueueDetail, Reply } from '../../src/runtime/mod.ts';
-import { verifyLog } from '../../src/storage/offline.ts';
 import { VirtualMachine } from './virtual-machine.ts';
 
 const segmentBytes = 8192;
@@ -142,19 +140,6 @@ class Machine extends VirtualMachine {
 
   sidecarFiles(): string[] {
     return this.disk.paths().filter((path) => path.endsWith('.idx'));
-  }
-
-  /** Replays the folder from its oldest snapshot and compares with the state that the broker has. */
-  async check(): Promise<void> {
-    const hasher = await createHasher(0, 0);
-    const copy = this.disk.copy();
-    const replay = await StateReplay.over(copy, hasher);
-    const report = await verifyLog(copy, hasher, (header, bytes, view, from, to) => {
-      replay.visit(header, bytes, view, from, to);
-    });
-    assert.deepEqual(report.damage, []);
-    assert.equal(await hashState(replay.state), await hashState(this.shard.context.state));
-    assert.deepEqual(this.complaints, []);
   }
 }
 

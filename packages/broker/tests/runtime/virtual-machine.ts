@@ -1,6 +1,9 @@
 /** A broker on a machine in virtual time, whose log is small enough that hardly any of it stays in memory. */
+import assert from 'node:assert/strict';
 import { createHasher } from '../../src/codec/mod.ts';
+import { hashState, StateReplay } from '../../src/data-folder.ts';
 import type { Reply, Shard, Store } from '../../src/runtime/mod.ts';
+import { verifyLog } from '../../src/storage/offline.ts';
 import { SimulatedDisk } from '../simulation/simulated-disk.ts';
 import { type ProcessHost, SimulatedProcess } from '../simulation/simulated-process.ts';
 import { SimulatedRandom } from '../simulation/simulated-random.ts';
@@ -81,6 +84,19 @@ export class VirtualMachine {
   async restart(): Promise<void> {
     await this.stop();
     await this.start();
+  }
+
+  /** Replays the folder from its oldest snapshot and compares with the state that the broker has. */
+  async check(): Promise<void> {
+    const hasher = await createHasher(0, 0);
+    const copy = this.disk.copy();
+    const replay = await StateReplay.over(copy, hasher);
+    const report = await verifyLog(copy, hasher, (header, bytes, view, from, to) => {
+      replay.visit(header, bytes, view, from, to);
+    });
+    assert.deepEqual(report.damage, []);
+    assert.equal(await hashState(replay.state), await hashState(this.shard.context.state));
+    assert.deepEqual(this.complaints, []);
   }
 
   async call<Outcome, Answer>(

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { createHasher } from '../../src/codec/mod.ts';
 import type { Reply, Shard } from '../../src/runtime/mod.ts';
-import { walkRowsPerTurn } from '../../src/runtime/walk.ts';
+import { rowsPerTurn } from '../../src/runtime/turn-budget.ts';
 import { call, pushItems, turnMsMax, type WatchedWork, whilePushing } from './loop-watch.ts';
 import { openShard } from './open-shard.ts';
 
@@ -50,7 +50,7 @@ describe(`reads of a queue with ${partitionCount} partitions`, () => {
     return work;
   }
 
-  const everyPartition = Math.floor(partitionCount / walkRowsPerTurn);
+  const everyPartition = Math.floor(partitionCount / rowsPerTurn);
 
   it('measure the depth in many turns, and pushes go on between them', async (context) => {
     const page = { limit: 1000, after: 0 };

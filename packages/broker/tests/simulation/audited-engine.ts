@@ -29,6 +29,7 @@ import type {
   Shard,
 } from '../../src/runtime/mod.ts';
 import { AuditedDue } from './audited-due.ts';
+import { AuditedEdges } from './audited-edges.ts';
 import { AuditedGroups } from './audited-groups.ts';
 import type { AckedItem, Auditor, Moment, OpenPop, PopAnswer, PushedItem, PushedResult } from './auditor.ts';
 import type { Delivery } from './expected-pop.ts';
@@ -104,6 +105,7 @@ export class AuditedEngine {
   readonly #reader = new BlockReader();
   readonly groups: AuditedGroups;
   readonly due: AuditedDue;
+  readonly edges: AuditedEdges;
 
   constructor(host: EngineHost) {
     this.#host = host;
@@ -115,6 +117,7 @@ export class AuditedEngine {
     };
     this.groups = new AuditedGroups(calls);
     this.due = new AuditedDue(calls);
+    this.edges = new AuditedEdges(calls);
   }
 
   get openCalls(): number {

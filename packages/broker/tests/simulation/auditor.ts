@@ -20,6 +20,7 @@ import type {
   ReplayTarget,
 } from '../../src/runtime/mod.ts';
 import { DueAudit } from './due-audit.ts';
+import { EdgeAudit } from './edge-audit.ts';
 import { type ExpectedAckItem, expectAck, isSameVerdict } from './expected-ack.ts';
 import { certainlyLeased, DeliveryRates, givenUp, isGivenUp } from './expected-limits.ts';
 import { claimableSince, claimed, type Delivery, leaseUsOf, objection, withExpiredPassed } from './expected-pop.ts';
@@ -221,6 +222,10 @@ export class Auditor {
     partitions: this.partitions,
     ensure: (condition, promise) => ensure(condition, promise),
     begin: (moment) => this.#begin(moment, new Set()),
+  });
+  readonly edges: EdgeAudit = new EdgeAudit({
+    changes: this.#changes,
+    ensure: (condition, promise) => ensure(condition, promise),
   });
   readonly #rates = new DeliveryRates();
 
@@ -1172,6 +1177,7 @@ export class Auditor {
       `${this.partitions.size} partitions exist, not ${state.partitions.count}`,
     );
     for (const partition of this.partitions.values()) this.#comparePartition(state, partition, nowUs);
+    this.edges.compare(state);
     const wrong = miscount(state);
     ensure(wrong === null, wrong ?? '');
     const rows = [...state.deadLetters.all()];

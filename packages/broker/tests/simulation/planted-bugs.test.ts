@@ -6,7 +6,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Deadlines } from '../../src/core/deadlines.ts';
 import { DueTable } from '../../src/core/due-table.ts';
-import { BrokerState, type CursorRecord, Schedule } from '../../src/core/mod.ts';
+import { EdgeState } from '../../src/core/edges/edge-state.ts';
+import { BrokerState, type CursorRecord, EdgeRows, edgeRow, Schedule } from '../../src/core/mod.ts';
 import type { Disk } from '../../src/ports/mod.ts';
 import { DraftJournal } from '../../src/runtime/draft-journal.ts';
 import { Waiters } from '../../src/runtime/waiters.ts';
@@ -213,4 +214,34 @@ describe('the net catches a broker', () => {
         },
     );
   });
+
+  it('whose commits take messages that came after the page', () =>
+    assertPatchCaught(
+      EdgeRows.prototype,
+      'countThrough',
+      (count) =>
+        function (this: EdgeRows, bound): number {
+          return count.call(this, bound, Number.POSITIVE_INFINITY);
+        },
+      () =>
+        assertPatchCaught(
+          EdgeRows.prototype,
+          'removeThrough',
+          (remove) =>
+            function (this: EdgeRows, bound): number {
+              return remove.call(this, bound, Number.POSITIVE_INFINITY);
+            },
+        ),
+    ));
+
+  it('that stores a message under another seq, live and in replay alike', () =>
+    assertPatchCaught(
+      EdgeState.prototype,
+      'row',
+      (original) =>
+        function (this: EdgeState, source, words, numbers): void {
+          if (words[edgeRow.seqLowAt] === 7) words[edgeRow.seqLowAt] = 8;
+          original.call(this, source, words, numbers);
+        },
+    ));
 });

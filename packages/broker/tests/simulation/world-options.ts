@@ -48,6 +48,7 @@ export interface Features {
   readonly deliveryLimits: boolean;
   readonly leaseCeilings: boolean;
   readonly groupLimits: boolean;
+  readonly edges: boolean;
 }
 
 /** What goes wrong in a world. */
@@ -172,6 +173,7 @@ export function drawWorld(seed: number): WorldOptions {
   const later = new SimulatedRandom(seed, 12);
   for (const name of laterFeatureNames) features[name] = later.chance(0.4);
   features.dueMessages = new SimulatedRandom(seed, 13).chance(0.5);
+  features.edges = new SimulatedRandom(seed, 14).chance(0.3);
   const faultShare = one(0, 0.25, 0.5, 0.8);
   const faults = {} as Record<keyof Faults, boolean>;
   for (const name of faultNames) faults[name] = random.chance(faultShare);
@@ -216,7 +218,10 @@ export function drawWorld(seed: number): WorldOptions {
 export function describeWorld({ features, faults, retention }: WorldOptions): string {
   const on = (names: readonly string[], from: object): string =>
     names.filter((name) => (from as Record<string, boolean>)[name]).join(' ') || 'none';
-  const kept = (retention.isOn ? ' retention' : '') + (features.dueMessages ? ' dueMessages' : '');
+  const kept =
+    (retention.isOn ? ' retention' : '') +
+    (features.dueMessages ? ' dueMessages' : '') +
+    (features.edges ? ' edges' : '');
   const names = [...featureNames, ...groupFeatureNames, ...laterFeatureNames];
   return `features: ${on(names, features)}${kept}; faults: ${on(faultNames, faults)}`;
 }

@@ -9,9 +9,12 @@ import { type BrokerState, idText } from '../../src/core/mod.ts';
 import { hashState, StateReplay } from '../../src/data-folder.ts';
 import type { DuePage, PopRequest, Store } from '../../src/runtime/mod.ts';
 import { verifyLog } from '../../src/storage/offline.ts';
+import { edgePartitions, type Page } from './audited-edges.ts';
 import { AuditedEngine, type NetworkOptions, type Result } from './audited-engine.ts';
 import { type AuditCounts, Auditor, type PopAnswer, Violation } from './auditor.ts';
 import { DueOperator } from './due-operator.ts';
+import type { EdgeAudit } from './edge-audit.ts';
+import { EdgeClient } from './edge-client.ts';
 import type { ExpectedQueue } from './expected-state.ts';
 import { FaultInjector } from './faults.ts';
 import type { GroupAudit } from './group-audit.ts';
@@ -32,6 +35,7 @@ export interface WorldReport {
   readonly hash: string;
   readonly counts: AuditCounts;
   readonly groupCounts: GroupAudit['counts'];
+  readonly edgeCounts: EdgeAudit['counts'];
   readonly crashes: number;
   readonly reloads: number;
   readonly snapshots: number;
@@ -159,6 +163,7 @@ class World {
       startClients(host);
       if (GroupOperator.isNeeded(host)) new GroupOperator(host).start();
       if (DueOperator.isNeeded(host)) new DueOperator(host).start();
+      EdgeClient.startAll(host);
       this.#faults.start();
       this.#compareAgainAndAgain();
       await this.#pass(() => this.#auditor.counts.pushed >= recordsMax, durationMs, null);
@@ -174,6 +179,7 @@ class World {
       hash: `${this.#trace.hash} ${finalHash}`,
       counts: this.#auditor.counts,
       groupCounts: this.#auditor.groups.counts,
+      edgeCounts: this.#auditor.edges.counts,
       crashes: this.#crashes,
       reloads: this.#reloads,
       snapshots: this.#snapshots,
@@ -406,6 +412,7 @@ class World {
       `every message reaches every group: ${drains.map(({ queue, group }) => `${queue.name} of ${group}`).join(', ')}`,
     );
     await this.#readDeadLetters();
+    if (!this.#faults.hasDamagedSegments) await this.#readEdges();
     this.#isEnding = true;
     return this.#end();
   }
@@ -507,6 +514,20 @@ class World {
     }
     for (const queue of this.#auditor.queues.keys()) {
       await this.#until<null>((done) => this.#engine.queueDetail(queue, done), `${queue} is shown`);
+    }
+  }
+
+  /** What was enqueued and not committed is delivered, all of it and nothing else. */
+  async #readEdges(): Promise<void> {
+    const { edges } = this.#auditor;
+    if (edges.messages.size === 0) return;
+    for (let partition = 0; partition < edgePartitions; partition++) {
+      const limit = edges.messages.size;
+      const { messages } = await this.#until<Page>(
+        (done) => this.#engine.edges.poll(partition, limit, 0, done),
+        `partition ${partition} is polled`,
+      );
+      edges.polledAll(partition, messages);
     }
   }
 

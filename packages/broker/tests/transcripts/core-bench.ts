@@ -324,6 +324,7 @@ export class CoreBench {
 
   #recorder(lines: string[]): RecordHandlers {
     return {
+      edges: null,
       genesis: () => undefined,
       logStart: ({ pid, logStart }) => void lines.push(`partition ${pid} begins at ${logStart}`),
       partitionsDeleted: (_queue, pids) => void lines.push(`partitions ${pids.join(', ')} deleted`),

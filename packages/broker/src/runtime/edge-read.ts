@@ -1,0 +1,127 @@
+/**
+ * A decision that shows rows, and the values of the rows. Values that this process wrote and still has are taken at once;
+ * otherwise all are read after the release, because a read must not hold up those who do not need it.
+ */
+import type { Refusal } from '../core/mod.ts';
+import type { EdgeHost } from './edge-host.ts';
+import type { Reply } from './engine.ts';
+import { isRefusal, type Operation } from './operations.ts';
+import { FetchedFacts, type PlacedValue, StoreDamage, valueRuns } from './store-access.ts';
+
+/** Row `i` has values[ends[i − 1], ends[i]). */
+export interface RowValues {
+  readonly values: Uint8Array;
+  readonly ends: Uint32Array;
+}
+
+/** A row's value in the log. */
+export interface ValuePlace {
+  readonly address: number;
+  readonly length: number;
+  readonly checksum: number;
+}
+
+export class EdgeReadOperation<Outcome extends object> implements Operation {
+  readonly facts = new FetchedFacts();
+  protected readonly host: EdgeHost;
+  protected readonly reply: Reply<Outcome & RowValues>;
+  readonly #decide: () => Outcome | Refusal;
+  readonly #placesOf: (outcome: Outcome) => readonly ValuePlace[];
+  #refusal: Refusal | null = null;
+  /** What was decided, while its values must be read. */
+  #cold: { readonly outcome: Outcome; readonly places: readonly PlacedValue[]; readonly room: RowValues } | null = null;
+  #wasRepeated = false;
+
+  /** @param placesOf where the values are of the rows that an outcome shows. */
+  constructor(
+    host: EdgeHost,
+    decide: () => Outcome | Refusal,
+    placesOf: (outcome: Outcome) => readonly ValuePlace[],
+    reply: Reply<Outcome & RowValues>,
+  ) {
+    this.host = host;
+    this.#decide = decide;
+    this.#placesOf = placesOf;
+    this.reply = reply;
+  }
+
+  /** True when what was decided is not answered now: the operation was put aside. */
+  protected putsAside(_outcome: Outcome): boolean {
+    return false;
+  }
+
+  decide(): 'done' | 'parked' {
+    const outcome = this.#decide();
+    this.#refusal = null;
+    this.#cold = null;
+    if (isRefusal(outcome)) {
+      this.#refusal = outcome;
+      return 'done';
+    }
+    if (this.putsAside(outcome)) return 'parked';
+    const places = placed(this.#placesOf(outcome));
+    const room = roomFor(places);
+    if (this.#copyRecent(places, room.values)) this.reply.encode({ ...outcome, ...room });
+    else this.#cold = { outcome, places, room };
+    return 'done';
+  }
+
+  #copyRecent(places: readonly PlacedValue[], target: Uint8Array): boolean {
+    const { log } = this.host.store();
+    for (const { address, length, at } of valueRuns(places)) {
+      const found = log.recent(address, length);
+      if (found === undefined) return false;
+      target.set(new Uint8Array(found.bytes.buffer, found.bytes.byteOffset + found.at, length), at);
+    }
+    return true;
+  }
+
+  release(failure: Refusal | null): void {
+    if (failure !== null || this.#refusal !== null || this.#cold === null) {
+      this.reply.send(failure ?? this.#refusal);
+      return;
+    }
+    const { outcome, places, room } = this.#cold;
+    this.host.readingBegan(this);
+    this.host
+      .access()
+      .readValues(places, room.values)
+      .then(
+        () => {
+          if (!this.host.readingEnded(this)) return;
+          this.reply.encode({ ...outcome, ...room });
+          this.reply.send(null);
+        },
+        (error: unknown) => {
+          if (this.host.readingEnded(this)) this.#readFailed(error);
+        },
+      );
+  }
+
+  #readFailed(error: unknown): void {
+    if (!this.#wasRepeated) {
+      // The values may have been moved, or deleted, since the decision.
+      this.#wasRepeated = true;
+      this.host.submit(this);
+      return;
+    }
+    const message = error instanceof Error ? error.message : String(error);
+    if (error instanceof StoreDamage) this.host.noteDamage(error);
+    else this.host.log('error', `values could not be read: ${message}`);
+    this.reply.send({ ok: false, code: 'internal', message });
+  }
+}
+
+function placed(places: readonly ValuePlace[]): PlacedValue[] {
+  let at = 0;
+  return places.map(({ address, length, checksum }) => {
+    const value = { address, length, checksum, at };
+    at += length;
+    return value;
+  });
+}
+
+function roomFor(places: readonly PlacedValue[]): RowValues {
+  const ends = Uint32Array.from(places, ({ at, length }) => at + length);
+  return { values: new Uint8Array(ends[ends.length - 1] ?? 0), ends };
+}
