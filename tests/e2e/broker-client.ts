@@ -26,6 +26,7 @@ export interface PushItem {
   readonly partition?: string | null;
   readonly transactionId?: string | null;
   readonly payload: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface PushResult {
@@ -50,6 +51,7 @@ export interface Message<Data = unknown> {
   readonly consumerGroup: string;
   readonly deliveryAttempt: number;
   readonly offset: number;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface PopBody<Data = unknown> {

@@ -121,7 +121,9 @@ describe('dead letters', { concurrency: 16 }, () => {
   it('moves a replayed message to the end of its partition, once, with a clean count', async () => {
     const queue = freshName('q');
     await broker.client.configure(queue, { retryLimit: 1, retryDelay: 0 });
-    await broker.client.push([{ queue, partition: 'p', transactionId: 't1', payload: { n: 1e3 } }]);
+    await broker.client.push([
+      { queue, partition: 'p', transactionId: 't1', payload: { n: 1e3 }, headers: { trace: 'x-1' } },
+    ]);
     for (let i = 0; i < 2; i++) {
       const [message] = await broker.client.pop(queue, { waitMs: 5000 });
       await broker.client.ackOne(message, 'failed', 'boom');
@@ -151,8 +153,8 @@ describe('dead letters', { concurrency: 16 }, () => {
     assert.deepEqual(await rowsOf(queue), []);
     const [again] = await broker.client.pop(queue);
     assert.deepEqual(
-      [again.transactionId, again.deliveryAttempt, again.data, again.id],
-      [`dlq:${row.id}`, 1, { n: 1e3 }, answer.body.replayedAs.message_id],
+      [again.transactionId, again.deliveryAttempt, again.data, again.headers, again.id],
+      [`dlq:${row.id}`, 1, { n: 1e3 }, { trace: 'x-1' }, answer.body.replayedAs.message_id],
     );
     // The fresh budget is whole.
     await broker.client.ackOne(again, 'failed');

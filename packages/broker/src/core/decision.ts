@@ -24,6 +24,9 @@ export interface BlockView {
   readonly idEnd: number;
   readonly payloadStart: number;
   readonly payloadEnd: number;
+  /** −1 = the record has no headers. */
+  readonly headersStart: number;
+  readonly headersEnd: number;
   hashHigh(index: number): number;
   hashLow(index: number): number;
   sizeOf(index: number): number;

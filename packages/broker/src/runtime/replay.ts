@@ -95,7 +95,8 @@ export function decideReplay(
   const id = idText(state.identity, row.stampUs, row.pid, row.index);
   const queue = target.queue ?? source.name;
   const partition = target.partition ?? row.partition ?? state.partitions.nameText(lane);
-  const plain = oneItem(queue, partition, `dlq:${id}`, payload);
+  const headers = view.headersStart < 0 ? noHeaders : view.bytes.subarray(view.headersStart, view.headersEnd);
+  const plain = oneItem(queue, partition, `dlq:${id}`, payload, headers);
   const items = encryptItems(plain, host.encryptedQueues, host.cipher);
   if (items === 'no-key') {
     return refused(
@@ -139,8 +140,17 @@ export function transactionIdOf(host: DeadLetterHost, view: BlockView, row: Dead
   return idText(host.context.state.identity, view.stampUs, row.pid, index);
 }
 
-function oneItem(queue: string, partition: string, transactionId: string, payload: Uint8Array): PushItems {
-  const parts = [utf8(queue), utf8(partition), utf8(transactionId), payload];
+const noHeaders = new Uint8Array(0);
+
+function oneItem(
+  queue: string,
+  partition: string,
+  transactionId: string,
+  payload: Uint8Array,
+  headers: Uint8Array,
+): PushItems {
+  // In the order of the fields of pushSlice.
+  const parts = [utf8(queue), utf8(partition), utf8(transactionId), payload, headers];
   const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
   const slices = new Int32Array(pushSlice.stride);
   let at = 0;
