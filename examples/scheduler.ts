@@ -4,74 +4,43 @@
  *   node dist/examples/scheduler.js schedule <key> <inMs> <job>     runs the job once its time has come
  *   node dist/examples/scheduler.js work <k>/<n>                    the k-th of n workers that share the partitions
  */
-const { LANEMQ_URL = 'http://127.0.0.1:6632' } = process.env;
-const queues = `${LANEMQ_URL}/queue/v1/namespaces/scheduler/queues`;
-const jobs = `${queues}/jobs`;
-const partitions = 6;
-const waitMs = 10_000;
-const retryMs = 500;
+import { LaneClient, newTransactionId } from '@lanemq/client';
 
-interface Page {
-  readonly messages: readonly { readonly seq: number; readonly value: string }[];
-  readonly offset: number | null;
-  readonly watermark: string;
-}
+const { LANEMQ_URL = 'http://127.0.0.1:6632' } = process.env;
+await using client = new LaneClient(LANEMQ_URL);
+const jobs = client.v1('scheduler').queue<string>('jobs');
 
 const say = (text: string) => process.stdout.write(`${text}\n`);
 
-/** Statuses in `expected` are fine, all others throw. */
-async function call(method: string, url: string, body?: object, expected = [200]): Promise<unknown> {
-  const headers = { 'Content-Type': 'application/json' };
-  const response = await fetch(url, body === undefined ? { method } : { method, headers, body: JSON.stringify(body) });
-  const text = await response.text();
-  if (!expected.includes(response.status)) throw new Error(`${method} ${url}: ${response.status} ${text}`);
-  return JSON.parse(text);
-}
-
-/** 409: somebody made it before. */
-async function prepare(): Promise<void> {
-  await call('POST', `${LANEMQ_URL}/graph/v3/databases`, { database: 'scheduler' }, [200, 409]);
-  await call('POST', queues, { queue: 'jobs', storage: 'datastore://scheduler/jobs', partitions }, [200, 409]);
-}
-
 /** The due time is the seq: a partition is in the order of due times, whenever jobs were scheduled. */
-async function schedule(key: string, inMs: number, job: string): Promise<void> {
+async function schedule(key: string, inMs: number, value: string): Promise<void> {
   const seq = Date.now() + inMs;
-  await call('POST', `${jobs}/messages`, { messages: [{ key, seq, value: job }] });
-  say(`scheduled ${job} for ${seq}`);
+  // With a dedupId it may be sent again after a broken connection, and is one job all the same.
+  await jobs.enqueue({ key, seq, value, dedupId: newTransactionId() });
+  say(`scheduled ${value} for ${seq}`);
 }
 
-/** Runs what is due in a partition, and waits for more. A job that was run and not committed runs again. */
-async function work(partition: number): Promise<never> {
-  const path = `${jobs}/partitions/${partition}`;
-  for (;;) {
-    try {
-      // Always from the beginning: what was run is gone, so whatever is due is found, also when it was scheduled late.
-      const page = (await call('GET', `${path}/poll?until=now&waitMs=${waitMs}`)) as Page;
-      for (const { seq, value } of page.messages)
-        say(`ran ${value} at ${Date.now()}, due ${seq}, partition ${partition}`);
-      if (page.offset === null) continue;
-      // The watermark spares jobs that came while these ran and are due before the last of them.
-      await call('DELETE', `${path}/messages?offset=${page.offset}&watermark=${page.watermark}`);
-    } catch (error) {
-      process.stderr.write(`${(error as Error).message}; trying again\n`);
-      await new Promise((resolve) => setTimeout(resolve, retryMs));
-    }
-  }
+/** Runs what is due in this worker's partitions, until it is told to end. */
+function work(worker: number, of: number): Promise<void> {
+  return jobs.consume(
+    ({ partition, seq, value }) => say(`ran ${value} at ${Date.now()}, due ${seq}, partition ${partition}`),
+    {
+      share: { worker, of },
+      until: 'now',
+      waitMillis: 10_000,
+      onTrouble: (error) => process.stderr.write(`${error}; trying again\n`),
+    },
+  );
 }
 
 const [command, ...given] = process.argv.slice(2);
 const share = /^(\d+)\/(\d+)$/.exec(given[0] ?? '');
 if (command === 'schedule' && given.length === 3 && /^\d+$/.test(given[1])) {
-  await prepare();
+  await jobs.ensure({ partitions: 6 });
   await schedule(given[0], Number(given[1]), given[2]);
 } else if (command === 'work' && share !== null) {
-  await prepare();
-  const mine = Array.from({ length: partitions }, (_, p) => p).filter(
-    (p) => p % Number(share[2]) === Number(share[1]) - 1,
-  );
-  say(`working on partitions ${mine.join(', ')}`);
-  await Promise.all(mine.map(work));
+  await jobs.ensure({ partitions: 6 });
+  await work(Number(share[1]), Number(share[2]));
 } else {
   process.stderr.write('usage: scheduler schedule <key> <inMs> <job> | scheduler work <k>/<n>\n');
   process.exitCode = 2;

@@ -44,7 +44,7 @@ ${table(['Code', 'Status', 'Send again?', 'Meaning'], rows)}
   \`result\` and \`reason\` say it ([dead letters](api.md#replaying-and-deleting-dead-letters)).
 - \`name_too_long\` has status 400 where it is about a trace.
 - Under \`/queue/v1\` and \`/graph/v3\` the body is \`{"timestamp","status","error","message"}\`, where \`error\` is the phrase of the status
-  ([queue/v1](queue-v1.md#conventions)).
+  ([queue/v1](queue-v1.md#conventions)). The client finds the code by the status; a 503 is \`outcome_unknown\` to it.
 - What is not HTTP is answered 400, 408 (too slow) or 431 (headers too large) with code \`bad_request\`, and the
   connection is closed.
 `;

@@ -164,6 +164,12 @@ const guides: Readonly<Record<string, string>> = {
   ].join('\n'),
   'exactly-once-step': 'attempt 1: queued\nattempt 2: duplicate\n1 invoice',
   replay: 'apple 30, apple 30, apple 35, apple 35, pear 50, pear 50\napple: 35, pear: 55',
+  'queue-v1': [
+    'alice #9007199254740993: 500',
+    'alice #9007199254740995: -300',
+    'bob #9007199254740994: 200',
+    'bob #9007199254740996: -50',
+  ].join('\n'),
   'due-messages': 'waiting: tea, trip, party\nthe tea is ready\npack',
 };
 

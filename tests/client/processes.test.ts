@@ -1,11 +1,11 @@
 /** Killed consumers, restarted brokers and cut connections: nothing is lost, and nothing that was acked comes again. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, fork } from 'node:child_process';
-import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { LaneClient, LaneError } from '@lanemq/client';
 import { BrokerProcess, repositoryRoot, sized } from '../e2e/broker-process.ts';
+import { Relay } from './relay.ts';
 import type { WorkerNote, WorkerTask } from './worker.ts';
 
 const workerMain = join(repositoryRoot, 'dist/tests/client/worker.js');
@@ -159,48 +159,3 @@ test('a process that is told to end settles its handlers and sends its buffers f
   await client.close();
   await broker.dispose();
 });
-
-/** Passes bytes on to the broker, wherever it listens now, and cuts connections when it is told to. */
-class Relay {
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
-
-  static async start(portOf: () => number): Promise<Relay> {
-    const relay = new Relay(portOf);
-    await new Promise<void>((resolve) => relay.#server.listen(0, '127.0.0.1', resolve));
-    return relay;
-  }
-
-  private constructor(portOf: () => number) {
-    this.#server = createServer((socket) => {
-      const upstream = connect(portOf(), '127.0.0.1');
-      for (const [from, to] of [
-        [socket, upstream],
-        [upstream, socket],
-      ]) {
-        this.#sockets.add(from);
-        from.pipe(to);
-        from.on('error', () => to.destroy());
-        from.on('close', () => {
-          this.#sockets.delete(from);
-          to.destroy();
-        });
-      }
-    });
-  }
-
-  get url(): string {
-    const address = this.#server.address();
-    return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
-  }
-
-  cut(): void {
-    for (const socket of this.#sockets) socket.destroy();
-  }
-
-  async close(): Promise<void> {
-    const closed = new Promise((resolve) => this.#server.close(resolve));
-    this.cut();
-    await closed;
-  }
-}

@@ -17,6 +17,7 @@ import { environmentVariable, signalHandlers } from './host.ts';
 import { Log } from './log.ts';
 import { sendItems } from './push.ts';
 import { QueueBuilder } from './queue-builder.ts';
+import { NamespaceV1 } from './queue-v1.ts';
 import type { StandardSchema } from './schema.ts';
 import { Tracing } from './tracing.ts';
 import { Transport } from './transport.ts';
@@ -79,6 +80,17 @@ export class LaneClient {
   queue<In, Out>(name: string, options: { readonly schema: StandardSchema<In, Out> }): QueueBuilder<In, Out>;
   queue(name: string, options: { readonly schema?: StandardSchema } = {}): QueueBuilder {
     return new QueueBuilder(this.#context, name, options.schema ?? null);
+  }
+
+  /**
+   * A namespace of queue/v1, the second contract: queues with a fixed number of partitions, sorted by a number of the
+   * producer's, with commits in place of leases. Nothing is sent.
+   *
+   * @example
+   * const reminders = client.v1('shop').queue<Order>('reminders');
+   */
+  v1(namespace: string): NamespaceV1 {
+    return new NamespaceV1(this.#context, namespace);
   }
 
   /**

@@ -31,6 +31,20 @@ export {
   QueueBuilder,
   type QueueOptionChanges,
 } from './queue-builder.ts';
+export {
+  type CommitPosition,
+  NamespaceV1,
+  type PageV1,
+  type PartitionDepthV1,
+  type PollOptions,
+  QueueV1,
+  type QueueV1Depth,
+  type QueueV1Description,
+  type QueueV1Row,
+  type QueueV1Settings,
+} from './queue-v1.ts';
+export type { ConsumeV1Options, MessageV1, MessageV1Handler } from './queue-v1-consumer.ts';
+export type { EnqueueItem, EnqueueResult } from './queue-v1-enqueue.ts';
 export type { ChangedPartitions, FetchedPartition, FetchOptions } from './reads.ts';
 export type { SchemaIssue, StandardSchema } from './schema.ts';
 export type { TracingApi, TracingSpan } from './tracing.ts';

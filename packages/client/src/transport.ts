@@ -7,19 +7,22 @@
  * the broker, reads and most changes are idempotent. What is not says so (`repeatable: false`), and is then sent again
  * only while it is certain that nothing was done.
  */
+import type { ErrorCode } from '@lanemq/protocol';
 import type { ClientSettings } from './client-options.ts';
 import { type Endpoint, Endpoints } from './endpoints.ts';
-import { LaneError } from './errors.ts';
+import { LaneError, type LaneErrorCode } from './errors.ts';
 import { type FetchInit, hostFetch } from './host-fetch.ts';
 import { errorText, type Log } from './log.ts';
 
 /** One call of a route. */
 export interface Call {
-  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** Path and query, beginning with a slash. */
   readonly path: string;
   /** Sent as JSON. */
   readonly body?: unknown;
+  /** The same as text, for numbers that `JSON.stringify` cannot write. */
+  readonly bodyText?: string;
   /** Ends the call. Once the head of the answer has arrived it is read to its end, so that a claim is not lost. */
   readonly signal?: AbortSignal | undefined;
   /** Instead of the client's own limit. */
@@ -177,8 +180,9 @@ export class Transport {
   }
 
   #requestOf(call: Call, signal: AbortSignal): FetchInit {
-    if (call.body === undefined) return { method: call.method, headers: this.#settings.headers, signal };
-    return { method: call.method, headers: this.#jsonHeaders, body: JSON.stringify(call.body), signal };
+    const body = call.body === undefined ? call.bodyText : JSON.stringify(call.body);
+    if (body === undefined) return { method: call.method, headers: this.#settings.headers, signal };
+    return { method: call.method, headers: this.#jsonHeaders, body, signal };
   }
 
   async #isHealthy(url: string): Promise<boolean> {
@@ -231,10 +235,37 @@ async function readAnswer(response: Response): Promise<Answer> {
 /** The broker's own code and text when the body carries them; a body over the limit is answered in plain text. */
 function refusalOf(response: Response, text: string): LaneError {
   const { status } = response;
-  const body = parsedOrUndefined(text) as { error?: unknown; code?: unknown } | null | undefined;
-  const code = typeof body?.code === 'string' ? body.code : status === 413 ? 'body_too_large' : 'http_error';
-  const message = typeof body?.error === 'string' ? body.error : text.slice(0, 500) || `HTTP status ${status}`;
+  const body = parsedOrUndefined(text) as ErrorBody | null | undefined;
+  const isEdge = typeof body?.message === 'string' && body.status === status;
+  const said = isEdge ? body.message : body?.error;
+  const message = typeof said === 'string' ? said : text.slice(0, 500) || `HTTP status ${status}`;
+  const code = typeof body?.code === 'string' ? body.code : codeOf(status, isEdge);
   return new LaneError({ code, message, status, retryAfterSeconds: retryAfterOf(response) });
+}
+
+interface ErrorBody {
+  readonly error?: unknown;
+  readonly code?: unknown;
+  readonly message?: unknown;
+  readonly status?: unknown;
+}
+
+/** Bodies of queue/v1 have no code. A 503 of it may be any of three: the one that promises nothing is assumed. */
+const edgeCodes: Readonly<Record<number, ErrorCode>> = {
+  400: 'bad_request',
+  404: 'not_found',
+  405: 'method_not_allowed',
+  409: 'conflict',
+  415: 'unsupported_media_type',
+  429: 'overloaded',
+  500: 'internal',
+  503: 'outcome_unknown',
+  507: 'storage_full',
+};
+
+function codeOf(status: number, isEdge: boolean): LaneErrorCode {
+  if (status === 413) return 'body_too_large';
+  return (isEdge ? edgeCodes[status] : undefined) ?? 'http_error';
 }
 
 /** Seconds, or a date, as HTTP has it; null when there is none. */
