@@ -234,6 +234,7 @@ describe('queue/v1', () => {
       ['GET', `${poll}?limit=1&limit=1`, undefined, 400, 'given twice'],
       ['GET', `${poll}?offset=1&after=1,${'0'.repeat(26)}`, undefined, 400, 'exclude each other'],
       ['GET', `${poll}?after=1`, undefined, 400, 'the id of after'],
+      ['GET', `${poll}?after=1,${'0'.repeat(26)},1`, undefined, 400, 'the id of after'],
       ['GET', `${poll}?after=x,${'0'.repeat(26)}`, undefined, 400, 'the seq of after'],
       ['GET', `${poll}?waitMs=30001`, undefined, 400, 'waitMs must be in 0..30000'],
       ['GET', `${poll}?waitMs=-1`, undefined, 400, 'waitMs must be in 0..30000'],
