@@ -274,6 +274,7 @@ describe('edge tables', () => {
       ],
       [{ properties: [{ name: 'version', type: 'LONG' }] }, 'no name for a property'],
       [{ groups: [{}] }, 'groups'],
+      [{ source: { type: 'LONG', comment: 'c'.repeat(16_384) } }, 'at most 16384 are stored'],
     ];
     const scan = `${table}/edges/scan/seq_asc`;
     const mutation = (edge: string, type = 'INSERT'): string => `{"mutations":[{"type":"${type}","edge":${edge}}]}`;
