@@ -211,6 +211,7 @@ describe('queue/v1', () => {
       [messages('{"key":"a","seq":-9223372036854775809}'), 'seq must be'],
       [messages('{"key":"a","seq":1,"dedupId":7}'), 'dedupId must be'],
       [messages('{"key":"a","seq":1,"dedupId":""}'), 'dedupId must be'],
+      [messages('{"key":"a","seq":1,"dedupId":"\\ud800"}'), 'half of a surrogate pair'],
       [messages('7'), 'messages[0] is not an object'],
       ['{"messages":null}', 'messages must be an array'],
       ['{}', 'messages must be an array'],
