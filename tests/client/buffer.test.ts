@@ -175,3 +175,17 @@ test('callbacks of a push get what was stored, what was known and what was refus
   assert.equal(nothing, null);
   assert.deepEqual(told['refused'], [7]);
 });
+
+// B-SDK-BUF-3
+test('a close and a flush send what was pushed before them, also when nobody awaited the pushes', async () => {
+  await withStore(new Store(), async (client, store) => {
+    const queue = client.queue<number>('q').buffer({ messageCount: 10, timeMillis: 60_000 });
+    const pushes = [queue.push(0)];
+    await client.flushAllBuffers();
+    assert.deepEqual(store.payloads, [0]);
+    for (let n = 1; n < 500; n++) pushes.push(queue.push(n));
+    await client.close();
+    await Promise.all(pushes);
+    assert.deepEqual(store.payloads, oneTwoThree(500));
+  });
+});

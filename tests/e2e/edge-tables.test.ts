@@ -274,6 +274,7 @@ describe('edge tables', () => {
       ],
       [{ properties: [{ name: 'version', type: 'LONG' }] }, 'no name for a property'],
       [{ groups: [{}] }, 'groups'],
+      [{ source: { type: 'LONG', comment: 'c'.repeat(16_384) } }, 'at most 16384 are stored'],
     ];
     const scan = `${table}/edges/scan/seq_asc`;
     const mutation = (edge: string, type = 'INSERT'): string => `{"mutations":[{"type":"${type}","edge":${edge}}]}`;
@@ -359,6 +360,16 @@ describe('edge tables', () => {
     for (const refused of requests) await client.refused(refused);
     await client.refused(['POST', `${table}/edges`, mutation(good), 415, 'Content-Type'], 'text/plain');
     assert.deepEqual(await targets(`${scan}?start=1&direction=OUT`), []);
+    await client.refused([
+      'POST',
+      `${table}/edges`,
+      `{"mutations":[${'0,'.repeat(2 ** 21)}0]}`,
+      413,
+      'body over the limit',
+    ]);
+    const longText = 'x'.repeat(4_000_000);
+    const tooLong = good.replace('"seq":1', `"seq":1,"payload":"${longText}"`);
+    await client.refused(['POST', `${table}/edges`, mutation(tooLong), 400, 'mutations[0] is too large']);
     const queue = await client.newQueue(1);
     const asTable = `/graph/v3/databases/${queue.split('/')[4]}/tables/q`;
     await client.refused(['POST', `${asTable}/edges`, mutation(good), 400, 'is a queue/v1 table']);

@@ -8,6 +8,7 @@ import { serving } from '../crash/serving.ts';
 import { type Answer, freshName, type PopBody, popPath } from '../e2e/broker-client.ts';
 import type { BrokerProcess } from '../e2e/broker-process.ts';
 import { eventually, passed } from '../e2e/clock.ts';
+import { EdgeClient } from '../e2e/edge-client.ts';
 import { postText, RawConnection } from '../e2e/raw-connection.ts';
 import { underWatch } from './watched-broker.ts';
 
@@ -269,6 +270,29 @@ describe('large reads whose answers nobody reads', () => {
         await client.deleteQueue(wide);
       },
     );
+  });
+
+  it('sixty polls of queue/v1 at once are given no more memory than answers may have', async () => {
+    const args = ['--answer-bytes', '32MiB', '--tail-bytes', '1MiB', '--cold-bytes', '1MiB', '--segment-bytes', '1MiB'];
+    await serving({ args }, async (broker) => {
+      const client = new EdgeClient(broker);
+      const lane = await client.newQueue(1);
+      const value = 'x'.repeat(200_000);
+      for (let i = 0; i < 5; i++) {
+        await client.enqueue(
+          lane,
+          Array.from({ length: 20 }, (_, n) => ({ key: 'k', seq: i * 20 + n, value })),
+        );
+      }
+      const path = `${lane}/partitions/0/poll?limit=1000`;
+      const sockets = Array.from({ length: connections }, () => unread(broker.client.port, 'GET', path, ''));
+      await eventually(async () => (await metric(broker, 'unsentAnswerBytes')) > 16 * miB, 10_000, 'answers wait');
+      await passed(1000);
+      const unsent = await metric(broker, 'unsentAnswerBytes');
+      assert.ok(unsent < 48 * miB, `${unsent} bytes wait`);
+      for (const socket of sockets) socket.destroy();
+      await eventually(async () => (await client.call('GET', path)).status === 200, 5000, 'there is room again');
+    });
   });
 });
 

@@ -54,6 +54,8 @@ export class BufferManager {
   readonly #send: Send;
   readonly #log: Log;
   readonly #onAdd: () => void;
+  /** Pushes that were called and have not come to their buffer yet. */
+  readonly #coming = new Set<Promise<void>>();
   #isClosed = false;
 
   /** `onAdd` is called whenever there is something to lose. */
@@ -61,6 +63,19 @@ export class BufferManager {
     this.#send = send;
     this.#log = log;
     this.#onAdd = onAdd;
+  }
+
+  /** A push was called: flushes and the close wait for it. Returns what it calls once it has added, or will not. */
+  expect(): () => void {
+    let came!: () => void;
+    const coming = new Promise<void>((resolve) => {
+      came = resolve;
+    });
+    this.#coming.add(coming);
+    return () => {
+      this.#coming.delete(coming);
+      came();
+    };
   }
 
   /** Resolves when all items have room in their buffer. The first add to a buffer fixes its options. */
@@ -85,15 +100,23 @@ export class BufferManager {
 
   /** Resolves when what a buffer holds now is stored or reported. */
   async flush(queue: string, partition: string): Promise<void> {
+    await Promise.all(this.#coming);
     await this.#buffers.get(JSON.stringify([queue, partition]))?.flush();
   }
 
   async flushAll(): Promise<void> {
+    await Promise.all(this.#coming);
     await Promise.all([...this.#buffers.values()].map((buffer) => buffer.flush()));
   }
 
   /** Takes nothing more, and sends what is there within the time given. Resolves with the number of messages left. */
   async close(deadlineMillis: number): Promise<number> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const deadline = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, deadlineMillis);
+    });
+    await Promise.race([Promise.all(this.#coming), deadline]);
+    clearTimeout(timer);
     this.#isClosed = true;
     const left = await Promise.all([...this.#buffers.values()].map((buffer) => buffer.close(deadlineMillis)));
     return left.reduce((sum, count) => sum + count, 0);
@@ -166,13 +189,18 @@ class MessageBuffer {
   }
 
   async flush(): Promise<void> {
+    // Adds that were called before this and not awaited take their room first.
+    await this.#lastAdd;
     this.#flushTo = this.#added;
     this.#wake();
     while (this.#draining !== null && this.#sent < this.#flushTo) await this.#draining;
   }
 
   async close(deadlineMillis: number): Promise<number> {
-    const timer = setTimeout(() => this.#end.abort(), deadlineMillis);
+    const timer = setTimeout(() => {
+      this.#end.abort();
+      this.#roomWaiter?.();
+    }, deadlineMillis);
     await this.flush();
     clearTimeout(timer);
     clearTimeout(this.#timer);

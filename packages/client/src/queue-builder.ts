@@ -23,7 +23,7 @@ import type { Message } from './message.ts';
 import { messageStream } from './message-stream.ts';
 import { CallbackOperation, ConsumeOperation } from './operations.ts';
 import { type AutopilotChoice, type PopSettings, type PopTarget, popMessages, readMessage } from './pop.ts';
-import { type PushItem, PushOperation, runPush, sentItems } from './push.ts';
+import { type PushItem, PushOperation, runPush, type SentItem, sentItems } from './push.ts';
 import {
   type ChangedPartitions,
   changedSince,
@@ -314,11 +314,20 @@ export class QueueBuilder<In = unknown, Out = In, Modes extends Mode = never> {
   ): PushOperation<PushedOf<Modes>> {
     const list: readonly unknown[] = Array.isArray(items) ? items : [items];
     const { buffer } = this.#settings;
+    const { buffers } = this.#context;
+    const came = buffer === null ? () => {} : buffers.expect();
     return new PushOperation<PushedOf<Modes>>(async (callbacks) => {
-      const sent = await sentItems(this.name, this.#settings.partition ?? 'Default', list, this.#schema);
-      if (buffer === null) return (await runPush(this.#context, sent, callbacks, signal)) as PushedOf<Modes>;
+      let sent: readonly SentItem[];
+      let added: Promise<void>;
       try {
-        await this.#context.buffers.add(sent, buffer, callbacks, signal);
+        sent = await sentItems(this.name, this.#settings.partition ?? 'Default', list, this.#schema);
+        if (buffer === null) return (await runPush(this.#context, sent, callbacks, signal)) as PushedOf<Modes>;
+        added = buffers.add(sent, buffer, callbacks, signal);
+      } finally {
+        came();
+      }
+      try {
+        await added;
       } catch (error) {
         if (callbacks.onError === undefined || !(error instanceof LaneError)) throw error;
         await callbacks.onError(sent, error);

@@ -202,11 +202,13 @@ class EnqueueScan {
       if (this.#dedupIds !== null) this.#dedupIds[number] = null;
     } else if (typeof id !== 'string' || id === '' || id.length > dedupIdLengthMax) {
       this.#refuse(`messages[${number}].dedupId must be a string of 1..${dedupIdLengthMax} characters`);
+    } else if (/\p{Surrogate}/u.test(id)) {
+      // UTF-8 has no such thing: two ids could become one, and the message of the second would be dropped.
+      this.#refuse(`messages[${number}].dedupId has half of a surrogate pair`);
     } else {
       this.#dedupIds ??= [];
       while (this.#dedupIds.length < number) this.#dedupIds.push(null);
-      // Half of a surrogate pair would not come back from the log.
-      this.#dedupIds[number] = id.replace(/\p{Surrogate}/gu, '?');
+      this.#dedupIds[number] = id;
     }
   }
 

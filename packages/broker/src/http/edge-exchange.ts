@@ -3,10 +3,10 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import { type ErrorCode, errorTable, limits } from '@lanemq/protocol';
 import { type ByteWriter, checkJson, readSeq } from '../codec/mod.ts';
 import { type JsonNode, type Refusal, readJsonNode, type Seq } from '../core/mod.ts';
-import type { Reply } from '../runtime/mod.ts';
+import type { ReadReply, Reply } from '../runtime/mod.ts';
 import type { Admission } from './admission.ts';
 import { BodyExchange } from './body-exchange.ts';
-import { type BrokerRequest, Exchange } from './exchange.ts';
+import { type BrokerRequest, Exchange, withoutRoom } from './exchange.ts';
 import { BadParameter, QueryParameters } from './query-parameters.ts';
 import { replyWith } from './read-route.ts';
 import type { Services } from './services.ts';
@@ -47,15 +47,28 @@ export function jsonReply<Outcome>(exchange: Exchange, toJson: (outcome: Outcome
   }));
 }
 
-/** A reply whose answer may be large: it counts as held for the client from its making until it leaves. */
-export class HeldReply<Outcome> implements Reply<Outcome> {
+/** A reply whose answer may be large: it counts as held for the client from the reading of its values until it leaves. */
+export class HeldReply<Outcome> implements ReadReply<Outcome> {
   readonly #exchange: Exchange;
   readonly #write: (writer: ByteWriter, outcome: Outcome) => void;
   #answer: Uint8Array | null = null;
+  #heldBytes = 0;
 
   constructor(exchange: Exchange, write: (writer: ByteWriter, outcome: Outcome) => void) {
     this.#exchange = exchange;
     this.#write = write;
+  }
+
+  reserve(bytes: number): Refusal | null {
+    this.#hold(0);
+    if (bytes > 0 && !this.#exchange.services.supervisor.hasRoomForAnswer()) return withoutRoom;
+    this.#hold(bytes);
+    return null;
+  }
+
+  #hold(bytes: number): void {
+    this.#exchange.services.supervisor.heldBytes += bytes - this.#heldBytes;
+    this.#heldBytes = bytes;
   }
 
   encode(outcome: Outcome): void {
@@ -66,13 +79,13 @@ export class HeldReply<Outcome> implements Reply<Outcome> {
     services.writer.reset();
     this.#write(services.writer, outcome);
     this.#answer = services.takeAnswer();
-    services.supervisor.heldBytes += this.#answer.length;
+    this.#hold(this.#answer.length);
   }
 
   send(failure: Refusal | null): void {
     const answer = this.#answer;
     this.#answer = null;
-    if (answer !== null) this.#exchange.services.supervisor.heldBytes -= answer.length;
+    this.#hold(0);
     if (failure !== null) this.#exchange.refuse(failure);
     else if (answer !== null) this.#exchange.answerJson(200, answer);
   }

@@ -206,6 +206,10 @@ export class InsertExchange extends EdgeWriteExchange {
     this.#query = query;
   }
 
+  protected override bodyBytesMax(): number {
+    return Math.min(edgeLimits.bodyBytesMax, this.services.options.maxBodyBytes);
+  }
+
   protected take(body: Uint8Array): void {
     readingQuery(this, this.#query, (parameters) => {
       wordOf(parameters, 'lock', ['true', 'false']);

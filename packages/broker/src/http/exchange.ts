@@ -70,6 +70,13 @@ export function errorBody(code: ErrorCode, message: string): Uint8Array {
   return Buffer.from(JSON.stringify({ error: message, code }));
 }
 
+/** Clients have left so much of their answers unread that there is no memory for another. */
+export const withoutRoom: Refusal = {
+  ok: false,
+  code: 'retry',
+  message: 'too many answer bytes that clients have not read yet',
+};
+
 function retryAfter(code: ErrorCode, refused: number | undefined): number {
   if (refused !== undefined) return refused;
   if (code === 'overloaded') return 1 + Math.floor(Math.random() * overloadedSpreadSeconds);
@@ -151,9 +158,8 @@ export class Exchange implements Supervised {
     this.#answer(status, headers, body);
   }
 
-  /** Clients have left so much of their answers unread that there is no memory for this one. */
   failWithoutRoom(): void {
-    this.fail('retry', 'too many answer bytes that clients have not read yet');
+    this.refuse(withoutRoom);
   }
 
   refuse(refusal: Refusal): void {

@@ -249,7 +249,8 @@ function compoundOf(parameters: QueryParameters): { readonly seq: Seq; readonly 
   const text = parameters.name('after');
   if (text === null) return null;
   if (parameters.name('offset') !== null) throw new BadParameter('after and offset exclude each other');
-  const [seq, id = ''] = text.split(',', 2);
+  const comma = text.indexOf(',');
+  const [seq, id] = comma < 0 ? [text, ''] : [text.slice(0, comma), text.slice(comma + 1)];
   return { seq: seqOf(seq, 'the seq of after'), target: ulidOf(id, 'the id of after') };
 }
 

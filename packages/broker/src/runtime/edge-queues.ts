@@ -20,6 +20,7 @@ import {
   showQueueDepth,
 } from '../core/mod.ts';
 import type { EdgeHost } from './edge-host.ts';
+import type { ReadReply } from './edge-read.ts';
 import type { Reply } from './engine.ts';
 import { isRefusal, SimpleOperation } from './operations.ts';
 import { type PolledPage, PollOperation, PollWaiters } from './poll-operation.ts';
@@ -109,7 +110,7 @@ export class EdgeQueues {
   }
 
   /** @returns what ends its waiting when the client has gone. */
-  poll(command: PollCommand, waitMs: number, reply: Reply<PolledPage>): () => void {
+  poll(command: PollCommand, waitMs: number, reply: ReadReply<PolledPage>): () => void {
     const operation = new PollOperation(this.#host, this.#waiters, command, waitMs, reply);
     this.#host.submit(operation);
     return () => operation.cancel();

@@ -21,10 +21,16 @@ export interface ValuePlace {
   readonly checksum: number;
 }
 
+/** A reply that may have no memory for the values of an outcome. */
+export interface ReadReply<Outcome> extends Reply<Outcome> {
+  /** Called before so many bytes are read, each time in place of the time before. Not null: it is refused for that. */
+  reserve?(bytes: number): Refusal | null;
+}
+
 export class EdgeReadOperation<Outcome extends object> implements Operation {
   readonly facts = new FetchedFacts();
   protected readonly host: EdgeHost;
-  protected readonly reply: Reply<Outcome & RowValues>;
+  protected readonly reply: ReadReply<Outcome & RowValues>;
   readonly #decide: () => Outcome | Refusal;
   readonly #placesOf: (outcome: Outcome) => readonly ValuePlace[];
   #refusal: Refusal | null = null;
@@ -37,7 +43,7 @@ export class EdgeReadOperation<Outcome extends object> implements Operation {
     host: EdgeHost,
     decide: () => Outcome | Refusal,
     placesOf: (outcome: Outcome) => readonly ValuePlace[],
-    reply: Reply<Outcome & RowValues>,
+    reply: ReadReply<Outcome & RowValues>,
   ) {
     this.host = host;
     this.#decide = decide;
@@ -60,6 +66,8 @@ export class EdgeReadOperation<Outcome extends object> implements Operation {
     }
     if (this.putsAside(outcome)) return 'parked';
     const places = placed(this.#placesOf(outcome));
+    this.#refusal = this.reply.reserve?.(bytesOf(places)) ?? null;
+    if (this.#refusal !== null) return 'done';
     const room = roomFor(places);
     if (this.#copyRecent(places, room.values)) this.reply.encode({ ...outcome, ...room });
     else this.#cold = { outcome, places, room };
@@ -121,7 +129,12 @@ function placed(places: readonly ValuePlace[]): PlacedValue[] {
   });
 }
 
+function bytesOf(places: readonly PlacedValue[]): number {
+  const last = places[places.length - 1];
+  return last === undefined ? 0 : last.at + last.length;
+}
+
 function roomFor(places: readonly PlacedValue[]): RowValues {
   const ends = Uint32Array.from(places, ({ at, length }) => at + length);
-  return { values: new Uint8Array(ends[ends.length - 1] ?? 0), ends };
+  return { values: new Uint8Array(bytesOf(places)), ends };
 }

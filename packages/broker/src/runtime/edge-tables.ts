@@ -23,7 +23,7 @@ import {
 } from '../core/mod.ts';
 import type { EdgeHost } from './edge-host.ts';
 import { edgeDiskFull } from './edge-queues.ts';
-import { EdgeReadOperation, type RowValues } from './edge-read.ts';
+import { EdgeReadOperation, type ReadReply, type RowValues } from './edge-read.ts';
 import type { Reply } from './engine.ts';
 import { isRefusal, SimpleOperation } from './operations.ts';
 
@@ -105,7 +105,7 @@ export class EdgeTables {
     }, reply);
   }
 
-  scan(command: Parameters<typeof decideScan>[1], reply: Reply<ScannedPage>): void {
+  scan(command: Parameters<typeof decideScan>[1], reply: ReadReply<ScannedPage>): void {
     const decide = (): ScanOutcome | Refusal => decideScan(this.#host.context().edges, command);
     this.#host.submit(new EdgeReadOperation(this.#host, decide, ({ page }) => page.rows, reply));
   }

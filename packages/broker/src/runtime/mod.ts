@@ -28,6 +28,7 @@ export type {
   DuePlace,
 } from './due-engine.ts';
 export { EdgeQueues } from './edge-queues.ts';
+export type { ReadReply } from './edge-read.ts';
 export { EdgeTables, type ScannedPage } from './edge-tables.ts';
 export type {
   ConfigureRequest,

@@ -4,8 +4,7 @@
  */
 import { decidePoll, type EdgePage, edgeRow, type PollCommand, type PollOutcome, type Refusal } from '../core/mod.ts';
 import type { EdgeHost } from './edge-host.ts';
-import { EdgeReadOperation, type RowValues, type ValuePlace } from './edge-read.ts';
-import type { Reply } from './engine.ts';
+import { EdgeReadOperation, type ReadReply, type RowValues, type ValuePlace } from './edge-read.ts';
 
 export interface PolledPage extends PollOutcome, RowValues {}
 
@@ -65,7 +64,13 @@ export class PollOperation extends EdgeReadOperation<PollOutcome> {
   #parkedAt = -1;
   #cancelTimer: (() => void) | null = null;
 
-  constructor(host: EdgeHost, waiters: PollWaiters, command: PollCommand, waitMs: number, reply: Reply<PolledPage>) {
+  constructor(
+    host: EdgeHost,
+    waiters: PollWaiters,
+    command: PollCommand,
+    waitMs: number,
+    reply: ReadReply<PolledPage>,
+  ) {
     super(host, () => decidePoll(host.context(), command), placesOf, reply);
     this.#waiters = waiters;
     this.#partition = command.partition;

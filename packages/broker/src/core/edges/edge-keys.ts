@@ -44,7 +44,8 @@ export function castEdgeValue(type: EdgeType, node: JsonNode): string | null {
     case 'DOUBLE': {
       if (node.kind === 'boolean' || !/^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(text)) return null;
       const value = type === 'FLOAT' ? Math.fround(Number(text)) : Number(text);
-      return Number.isFinite(value) ? text : null;
+      // A string may begin with zeros, which JSON does not allow.
+      return Number.isFinite(value) ? text.replace(/^(-?)0+(?=\d)/, '$1') : null;
     }
     case 'STRING':
       return text.includes('\u0000') ? null : JSON.stringify(text.replace(/\p{Surrogate}/gu, '?'));

@@ -37,6 +37,8 @@ export const edgeTableLimits = {
   propertiesMax: 100,
   indexFieldsMax: 8,
   commentLengthMax: 1000,
+  /** Of a schema as JSON text: the schemas of all tables fit into one answer. */
+  schemaLengthMax: 16 * 1024,
 } as const;
 
 /** Names that an index field may have besides those of properties. */
@@ -166,6 +168,9 @@ function schemaOf(value: unknown): EdgeSchema {
     if (type === undefined) fail(`index field ${field} is no property of the table`);
     if (type === 'BYTES') fail(`index field ${field} must not be BYTES: they have no order`);
   }
+  const { length } = JSON.stringify(schema);
+  const { schemaLengthMax } = edgeTableLimits;
+  if (length > schemaLengthMax) fail(`schema has ${length} characters as JSON, at most ${schemaLengthMax} are stored`);
   return schema;
 }
 

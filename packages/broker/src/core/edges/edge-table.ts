@@ -12,6 +12,8 @@ import type { KeyedPage, KeyRange } from './keyed-rows.ts';
 
 export const edgeLimits = {
   mutationsMax: 1000,
+  /** All of a body is taken apart at once, at many times its size. */
+  bodyBytesMax: 4 * 1024 * 1024,
   scanDefault: 25,
   scanMax: 1000,
   /** Of one edge, as it is stored. */

@@ -96,6 +96,15 @@ describe('keys of edge tables', () => {
     for (const [type, json] of refused) assert.equal(castEdgeValue(type, readJsonNode(json)), null, `${type} ${json}`);
     assert.equal(stored('LONG', '"12"'), '12');
     assert.equal(stored('DOUBLE', '0.1234567890123456789'), '0.1234567890123456789');
+    for (const [text, number] of [
+      ['007', '7'],
+      ['-00.5', '-0.5'],
+      ['00', '0'],
+      ['0e05', '0e05'],
+      ['1e05', '1e05'],
+    ]) {
+      assert.equal(stored('DOUBLE', `"${text}"`), number);
+    }
     assert.equal(stored('STRING', '12'), '"12"');
     assert.equal(stored('BYTES', '"AAE="'), '"AAE="');
   });
@@ -124,5 +133,14 @@ describe('JSON with exact numbers', () => {
         assert.equal(JSON.stringify(plain(readJsonNode(spaced))), JSON.stringify(JSON.parse(text)));
       }),
     );
+  });
+
+  it('may have strings, numbers and spaces of any length', () => {
+    const long = 8 * 1024 * 1024;
+    for (const text of [`"${'x'.repeat(long)}"`, `"${'\\\\'.repeat(long / 2)}"`, '1'.repeat(long)]) {
+      const node = readJsonNode(`[${' '.repeat(long)}${text}${'\n'.repeat(long)}]`);
+      const item = node.kind === 'array' ? node.items[0] : node;
+      assert.ok('text' in item && item.text === (item.kind === 'string' ? JSON.parse(text) : text));
+    }
   });
 });
