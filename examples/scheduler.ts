@@ -61,18 +61,18 @@ async function work(partition: number): Promise<never> {
 }
 
 const [command, ...given] = process.argv.slice(2);
-const share = /^(\d+)\/(\d+)$/.exec(given[0] ?? '');
+const [, k, n] = (/^(\d+)\/(\d+)$/.exec(given[0] ?? '') ?? []).map(Number);
 if (command === 'schedule' && given.length === 3 && /^\d+$/.test(given[1])) {
   await prepare();
   await schedule(given[0], Number(given[1]), given[2]);
-} else if (command === 'work' && share !== null) {
+} else if (command === 'work' && k >= 1 && k <= n && n <= partitions) {
   await prepare();
-  const mine = Array.from({ length: partitions }, (_, p) => p).filter(
-    (p) => p % Number(share[2]) === Number(share[1]) - 1,
-  );
+  const mine = Array.from({ length: partitions }, (_, p) => p).filter((p) => p % n === k - 1);
   say(`working on partitions ${mine.join(', ')}`);
   await Promise.all(mine.map(work));
 } else {
-  process.stderr.write('usage: scheduler schedule <key> <inMs> <job> | scheduler work <k>/<n>\n');
+  process.stderr.write(
+    `usage: scheduler schedule <key> <inMs> <job> | scheduler work <k>/<n>, with 1 <= k <= n <= ${partitions}\n`,
+  );
   process.exitCode = 2;
 }
