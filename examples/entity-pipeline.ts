@@ -26,6 +26,7 @@ await events
   .subscriptionMode('all')
   .concurrency(20)
   .limit(9)
+  .idleMillis(3000)
   .each()
   .consume(({ partition, data }) => {
     const before = balances.get(partition) ?? 0;

@@ -24,6 +24,7 @@ let crashes = 1;
 await step
   .autoAck(false)
   .limit(2)
+  .idleMillis(3000)
   .consume(async (order) => {
     const pushed = await invoices.partition(order.partition).push({
       payload: { order: order.transactionId, total: order.data.cents },

@@ -10,6 +10,8 @@ const { LANEMQ_URL = 'http://127.0.0.1:6632' } = process.env;
 await using client = new LaneClient(LANEMQ_URL);
 const jobs = client.v1('scheduler').queue<string>('jobs');
 
+const partitions = 6;
+
 const say = (text: string) => process.stdout.write(`${text}\n`);
 
 /** The due time is the seq: a partition is in the order of due times, whenever jobs were scheduled. */
@@ -34,14 +36,16 @@ function work(worker: number, of: number): Promise<void> {
 }
 
 const [command, ...given] = process.argv.slice(2);
-const share = /^(\d+)\/(\d+)$/.exec(given[0] ?? '');
+const [, k, n] = (/^(\d+)\/(\d+)$/.exec(given[0] ?? '') ?? []).map(Number);
 if (command === 'schedule' && given.length === 3 && /^\d+$/.test(given[1])) {
-  await jobs.ensure({ partitions: 6 });
+  await jobs.ensure({ partitions });
   await schedule(given[0], Number(given[1]), given[2]);
-} else if (command === 'work' && share !== null) {
-  await jobs.ensure({ partitions: 6 });
-  await work(Number(share[1]), Number(share[2]));
+} else if (command === 'work' && k >= 1 && k <= n && n <= partitions) {
+  await jobs.ensure({ partitions });
+  await work(k, n);
 } else {
-  process.stderr.write('usage: scheduler schedule <key> <inMs> <job> | scheduler work <k>/<n>\n');
+  process.stderr.write(
+    `usage: scheduler schedule <key> <inMs> <job> | scheduler work <k>/<n>, with 1 <= k <= n <= ${partitions}\n`,
+  );
   process.exitCode = 2;
 }

@@ -75,6 +75,23 @@ describe('the README', () => {
   });
 });
 
+describe('docs/queue-v1.md', () => {
+  const page = readFileSync(join(repositoryRoot, 'docs/queue-v1.md'), 'utf8');
+  const hasCurl = spawnSync('curl', ['--version']).status === 0;
+
+  it('prints commands that work as they stand', { skip: hasCurl ? false : 'curl is not installed' }, async () => {
+    const broker = await BrokerProcess.start();
+    try {
+      const script = blocksOf(page, 'sh')[0].replaceAll(printedAddress, broker.url);
+      const { stdout } = await run('sh', ['-eu', '-c', script]);
+      assert.match(stdout, /"accepted":2,.*"messages":\[\{"partition":25,.*"watermark":"2".*"committed":1\}$/);
+      assert.doesNotMatch(stdout, /"status":[45]/);
+    } finally {
+      await broker.dispose();
+    }
+  });
+});
+
 describe('the scheduler', () => {
   const program = join(repositoryRoot, 'dist/examples/scheduler.js');
   let broker: BrokerProcess;

@@ -72,7 +72,15 @@ const flagSources: readonly RegExp[] = [
   /^(scripts|benchmarks|tests)\/.*\.(ts|mjs)$/,
 ];
 /** Of other programs that documents call. */
-const foreignFlags: readonly string[] = ['--cpu-prof', '--expose-gc', '--test', '--no-audit', '--no-fund', '--write'];
+const foreignFlags: readonly string[] = [
+  '--cpu-prof',
+  '--expose-gc',
+  '--test',
+  '--no-audit',
+  '--no-fund',
+  '--pack-destination',
+  '--write',
+];
 
 /** Every `--flag` of a document is one that a program here knows. */
 export const flagsExist: Rule = (tree) => {

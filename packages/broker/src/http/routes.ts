@@ -366,7 +366,10 @@ function refuseEncoding(call: Call): void {
 function refuseMethod(call: Call, candidates: readonly Route[]): void {
   const allowed = [...new Set(candidates.map((each) => each.method))].join(', ');
   call.response.setHeader('Allow', allowed);
-  anyExchangeOf(call).fail('method_not_allowed', `${call.request.method} is not a method of this path; ${allowed} is`);
+  anyExchangeOf(call).fail(
+    'method_not_allowed',
+    `${call.request.method} is not a method of this path, which takes ${allowed}`,
+  );
 }
 
 /** A body of unknown length may prove small: the exchange sees to it that it does. */
