@@ -175,7 +175,7 @@ describe('clients that are slow', () => {
   it('readers that do not read are cut, cost bounded memory, and their messages come back at lease end', async (context) => {
     const args = ['--slow-reader-seconds', '1', '--answer-bytes', '32MiB'];
     // What was read for them is let go at the next collection, which nothing hurries while the broker is idle.
-    await underWatch(context, { args }, { growthBytesMax: 256 * miB, peakBytesMax: 512 * miB }, async (broker) => {
+    await underWatch(context, { args }, { growthBytesMax: 352 * miB, peakBytesMax: 512 * miB }, async (broker) => {
       const { client } = broker;
       const queue = freshName('unread');
       // Larger than what the kernel takes for a client that does not read.

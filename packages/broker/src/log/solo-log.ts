@@ -61,6 +61,10 @@ export interface SoloLogStats {
 
 type Segment = { -readonly [K in keyof SegmentRange]: SegmentRange[K] };
 
+/** A write gathers what this many turns seal, or this many bytes. */
+const gatherRoundsMax = 6;
+const gatherBytesMax = 512 * 1024;
+
 /** What is promised to be in memory stays through this many turns. */
 const turnsKept = 2;
 
@@ -375,7 +379,10 @@ export class SoloLog implements Log {
 
   async #writeAll(): Promise<void> {
     try {
-      while (this.#durable < this.#sealed) await this.#writeGroup();
+      while (this.#durable < this.#sealed) {
+        await this.#gather();
+        await this.#writeGroup();
+      }
     } catch (error) {
       this.#failure = error as Error;
     }
@@ -384,6 +391,25 @@ export class SoloLog implements Log {
     this.#whenIdle = null;
     // Whoever closes the log hears of a failure from `close`.
     if (this.#failure !== null && this.#closing === null) this.onFailure(this.#failure);
+  }
+
+  /**
+   * Waits as long as turns follow each other without a pause, but not for many. Each write costs the processor as much as
+   * some ten records do, and a loop that is busy serves others meanwhile; one that has nothing else to do writes at once.
+   */
+  async #gather(): Promise<void> {
+    let sealed = -1;
+    for (let rounds = 0; rounds < gatherRoundsMax && sealed !== this.#sealed; rounds++) {
+      if (this.#sealed - this.#durable >= gatherBytesMax) return;
+      sealed = this.#sealed;
+      // What arrives in one round of the loop is decided and sealed in the next.
+      await this.#nextRound();
+      await this.#nextRound();
+    }
+  }
+
+  #nextRound(): Promise<void> {
+    return new Promise((resolve) => this.#scheduler.soon(resolve));
   }
 
   /** Makes durable what was sealed up to now, as far as it lies in one segment. */

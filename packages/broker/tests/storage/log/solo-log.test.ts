@@ -73,19 +73,41 @@ test('replay starts at any entry, at any segment, and shows nothing from the tai
   await log.close();
 });
 
-test('entries sealed while a sync runs become durable together with the next one', async () => {
+test('entries sealed while a write runs become durable together with the next one', async () => {
   const scheduler = new SimulatedScheduler();
   const disk = new SimulatedDisk({ scheduler, latencyMsMax: 1 });
   const log = await scheduler.runUntil(openLog(disk, { ...smallOptions, segmentBytes: 1 << 20 }, scheduler));
   const reported: number[] = [];
   log.onDurable = (through) => reported.push(through);
   append(log, 10);
+  while (disk.trace.at(-1)?.startsWith('write') !== true) await scheduler.advance(0.01);
   for (let i = 0; i < 9; i++) append(log, 10);
   assert.ok(log.unsyncedBytes > 0);
   await scheduler.advance(100);
   assert.deepEqual(reported, [1, 10]);
   assert.equal(log.stats().syncs, 2);
   assert.equal(log.unsyncedBytes, 0);
+  await scheduler.runUntil(log.close());
+});
+
+test('entries of turns that follow each other without a pause go out together, a single one at once', async () => {
+  const scheduler = new SimulatedScheduler();
+  const disk = new SimulatedDisk({ scheduler, latencyMsMax: 0 });
+  const log = await scheduler.runUntil(openLog(disk, { ...smallOptions, segmentBytes: 1 << 20 }, scheduler));
+  const reported: number[] = [];
+  log.onDurable = (through) => reported.push(through);
+  let left = 40;
+  const turn = (): void => {
+    append(log, 10);
+    if (--left > 0) scheduler.soon(turn);
+  };
+  turn();
+  await scheduler.advance(100);
+  assert.equal(reported.at(-1), 40);
+  assert.ok(reported.length > 2 && reported.length < 12, `written in ${reported.length} groups`);
+  append(log, 10);
+  await scheduler.advance(1);
+  assert.equal(reported.at(-1), 41);
   await scheduler.runUntil(log.close());
 });
 
@@ -161,8 +183,8 @@ test('bytes in tail memory that were asked for are not overwritten before the tu
   await durable(log, 1);
   await log.load(first.address, first.length);
   for (let i = 0; i < 100; i++) append(log, 100);
-  await durable(log, 101);
   assertResident(log, first);
+  await durable(log, 101);
   await letTurnsPass();
   for (let i = 0; i < 100; i++) append(log, 100);
   await durable(log, 201);
