@@ -290,6 +290,9 @@ describe('large reads whose answers nobody reads', () => {
       await passed(1000);
       const unsent = await metric(broker, 'unsentAnswerBytes');
       assert.ok(unsent < 48 * miB, `${unsent} bytes wait`);
+      const refused = await fetch(`http://127.0.0.1:${broker.client.port}${path}`);
+      assert.deepEqual([refused.status, refused.headers.get('retry-after')], [503, '1']);
+      await refused.body?.cancel();
       for (const socket of sockets) socket.destroy();
       await eventually(async () => (await client.call('GET', path)).status === 200, 5000, 'there is room again');
     });

@@ -6,7 +6,7 @@ import { type JsonNode, type Refusal, readJsonNode, type Seq } from '../core/mod
 import type { ReadReply, Reply } from '../runtime/mod.ts';
 import type { Admission } from './admission.ts';
 import { BodyExchange } from './body-exchange.ts';
-import { type BrokerRequest, Exchange, withoutRoom } from './exchange.ts';
+import { type BrokerRequest, Exchange, retryAfter, withoutRoom } from './exchange.ts';
 import { BadParameter, QueryParameters } from './query-parameters.ts';
 import { replyWith } from './read-route.ts';
 import type { Services } from './services.ts';
@@ -17,9 +17,9 @@ function edgeErrorText(status: number, message: string): string {
   return JSON.stringify({ timestamp: Date.now(), status, error: STATUS_CODES[status] ?? '', message });
 }
 
-function failEdge(exchange: Exchange, code: ErrorCode, message: string, retryAfterSeconds = 0): void {
+function failEdge(exchange: Exchange, code: ErrorCode, message: string, retryAfterSeconds?: number): void {
   const { status } = errorTable[code];
-  exchange.failWith(status, Buffer.from(edgeErrorText(status, message)), retryAfterSeconds);
+  exchange.failWith(status, Buffer.from(edgeErrorText(status, message)), retryAfter(code, retryAfterSeconds));
 }
 
 function tooLarge(bytesMax: number): string {

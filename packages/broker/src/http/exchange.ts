@@ -77,7 +77,8 @@ export const withoutRoom: Refusal = {
   message: 'too many answer bytes that clients have not read yet',
 };
 
-function retryAfter(code: ErrorCode, refused: number | undefined): number {
+/** Seconds after which to try again, as the refusal says or as is usual for the code; 0 = trying again does not help. */
+export function retryAfter(code: ErrorCode, refused: number | undefined): number {
   if (refused !== undefined) return refused;
   if (code === 'overloaded') return 1 + Math.floor(Math.random() * overloadedSpreadSeconds);
   return errorTable[code].retriable && errorTable[code].status !== 500 ? retryAfterSecondsDefault : 0;
