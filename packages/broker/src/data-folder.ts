@@ -664,8 +664,9 @@ export class StateReplay {
   /** For the log in a folder as it is now. */
   static async over(disk: Disk, hasher: Hasher): Promise<StateReplay> {
     const segments = await listSegments(disk, hasher, () => undefined);
-    if (gapsOf(segments).length === 0) return new StateReplay();
-    const snapshot = await openOldestSnapshot(disk, hasher);
+    const lastGap = gapsOf(segments).at(-1);
+    if (lastGap === undefined) return new StateReplay();
+    const snapshot = await openOldestSnapshot(disk, hasher, lastGap.end);
     if (snapshot === undefined) return new StateReplay();
     return new StateReplay(await loadSnapshot(snapshot, 1024), snapshot.meta.sequence);
   }

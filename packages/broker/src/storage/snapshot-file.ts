@@ -212,14 +212,20 @@ export async function listSnapshotMetas(disk: Disk, checksum: Checksum): Promise
 }
 
 /**
- * The oldest snapshot that is whole, reading all of it once: with the log behind it, it shows most. Undefined when no
- * snapshot is whole, or none exists.
+ * The oldest snapshot that is whole, reading all of it once: with the log behind it, it shows most. `from`: the log is
+ * complete behind this address, so that older ones are of no use; a power cut can bring back one whose removal was not
+ * durable. Undefined when none is left.
  */
-export async function openOldestSnapshot(disk: Disk, checksum: Checksum): Promise<StoredSnapshot | undefined> {
+export async function openOldestSnapshot(
+  disk: Disk,
+  checksum: Checksum,
+  from: LogAddress,
+): Promise<StoredSnapshot | undefined> {
   for (const sequence of (await listSnapshots(disk)).reverse()) {
     const path = pathOf(sequence, 'snap');
     try {
       const meta = await readAll(disk, checksum, path, sequence);
+      if (meta.address < from) continue;
       return { path, meta, chunks: () => readChunks(disk, checksum, path, sequence) };
     } catch (error) {
       if (!(error instanceof SnapshotDamage)) throw error;
