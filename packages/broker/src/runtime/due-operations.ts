@@ -88,10 +88,7 @@ export class DueOperations implements DueEngine {
             reply.encode({ rows, next: found.next, waiting: found.waiting });
             reply.send(null);
           },
-          (error: unknown) => {
-            const failure = error instanceof Error ? error : new Error(String(error));
-            reply.send(host.readFailed('messages that wait', failure, access));
-          },
+          (error: unknown) => reply.send(host.readFailed('messages that wait', error, access)),
         );
       },
     });

@@ -1,11 +1,12 @@
 /** What edge tables need from the shard they are in. */
 import type { EdgeContext } from '../core/mod.ts';
 import type { Scheduler } from '../ports/mod.ts';
+import type { ReadFailureHost } from './failed-read.ts';
 import type { Operation } from './operations.ts';
 import type { Store } from './store.ts';
-import type { StoreAccess, StoreDamage } from './store-access.ts';
+import type { StoreAccess } from './store-access.ts';
 
-export interface EdgeHost {
+export interface EdgeHost extends ReadFailureHost {
   readonly scheduler: Scheduler;
   /** Polls that may wait at the same moment. */
   readonly parkedPollsMax: number;
@@ -20,6 +21,4 @@ export interface EdgeHost {
   /** False: it was answered meanwhile. */
   readingEnded(operation: Operation): boolean;
   isDiskFull(): boolean;
-  noteDamage(error: StoreDamage): void;
-  log(level: 'error', text: string): void;
 }

@@ -5,8 +5,9 @@
 import type { Refusal } from '../core/mod.ts';
 import type { EdgeHost } from './edge-host.ts';
 import type { Reply } from './engine.ts';
+import { failedRead } from './failed-read.ts';
 import { isRefusal, type Operation } from './operations.ts';
-import { FetchedFacts, type PlacedValue, StoreDamage, valueRuns } from './store-access.ts';
+import { FetchedFacts, type PlacedValue, valueRuns } from './store-access.ts';
 
 /** Row `i` has values[ends[i − 1], ends[i]). */
 export interface RowValues {
@@ -113,10 +114,7 @@ export class EdgeReadOperation<Outcome extends object> implements Operation {
       this.host.submit(this);
       return;
     }
-    const message = error instanceof Error ? error.message : String(error);
-    if (error instanceof StoreDamage) this.host.noteDamage(error);
-    else this.host.log('error', `values could not be read: ${message}`);
-    this.reply.send({ ok: false, code: 'internal', message });
+    this.reply.send(failedRead(this.host, 'values could not be read', error));
   }
 }
 

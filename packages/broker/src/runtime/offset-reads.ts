@@ -10,6 +10,7 @@ import type { BrokerState, Queue, Refusal } from '../core/mod.ts';
 import type { PayloadCipher, Scheduler } from '../ports/mod.ts';
 import { BlockWaves, WaveMemory } from './block-waves.ts';
 import { ChangedOperation } from './changed-operation.ts';
+import { failedRead, type ReadFailureHost } from './failed-read.ts';
 import { FetchOperation } from './fetch-operation.ts';
 import { FetchWaiters } from './fetch-waiters.ts';
 import type { Operation } from './operations.ts';
@@ -24,11 +25,11 @@ import type {
   PartitionBounds,
 } from './read-requests.ts';
 import type { Store } from './store.ts';
-import { FetchedFacts, StoreDamage } from './store-access.ts';
+import { FetchedFacts, type StoreDamage } from './store-access.ts';
 import { utf8 } from './text.ts';
 
 /** What the reads need from the shard they run in. */
-export interface OffsetReadsHost {
+export interface OffsetReadsHost extends ReadFailureHost {
   readonly scheduler: Scheduler;
   readonly cipher: PayloadCipher | null;
   /** Number of the turn that runs. */
@@ -38,8 +39,6 @@ export interface OffsetReadsHost {
   readingBegan(operation: Operation): void;
   /** False: it was answered meanwhile. */
   readingEnded(operation: Operation): boolean;
-  noteDamage(error: StoreDamage): void;
-  log(level: 'error', text: string): void;
 }
 
 /** Work per turn, in partitions passed over; about 2 ms. The operation that begins with some left is finished. */
@@ -224,10 +223,7 @@ export class OffsetReads implements OffsetReader {
 
   /** What a reading that failed is answered with. */
   failure(error: unknown): Refusal {
-    const message = error instanceof Error ? error.message : String(error);
-    if (error instanceof StoreDamage) this.#host.noteDamage(error);
-    else this.#host.log('error', `a read by offset cannot be answered: ${message}`);
-    return { ok: false, code: 'internal', message };
+    return failedRead(this.#host, 'a read by offset cannot be answered', error);
   }
 }
 

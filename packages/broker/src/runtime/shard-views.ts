@@ -72,7 +72,7 @@ export interface ViewHost {
   isDiskFull(): boolean;
   submit(operation: Operation): void;
   /** Notes that something could not be read with this access, and says what to answer. */
-  readFailed(what: string, error: Error, access: StoreAccess): Refusal;
+  readFailed(what: string, error: unknown, access: StoreAccess): Refusal;
 }
 
 export class ShardViews implements Views {
@@ -131,8 +131,7 @@ export class ShardViews implements Views {
           reply.send(error.refusal);
           return;
         }
-        const failure = error instanceof Error ? error : new Error(String(error));
-        reply.send(this.#host.readFailed(what, failure, access));
+        reply.send(this.#host.readFailed(what, error, access));
       },
     );
   }

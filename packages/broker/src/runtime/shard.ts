@@ -40,6 +40,7 @@ import { EdgeQueues } from './edge-queues.ts';
 import { EdgeTables } from './edge-tables.ts';
 import { encryptItems } from './encrypt-items.ts';
 import type { ConfigureRequest, DeleteQueueOutcome, Engine, HealthReport, PopRequest, Reply } from './engine.ts';
+import { asError, failedRead } from './failed-read.ts';
 import type { GroupHost } from './group-host.ts';
 import { GroupOperations } from './group-operations.ts';
 import { Housekeeping, type HousekeepingOptions, housekeepingDefaults } from './housekeeping.ts';
@@ -394,12 +395,10 @@ export class Shard implements Engine, PopHost, GroupHost, OffsetReadsHost, DeadL
    * A read beside the turns failed: what to answer. That its store was closed or replaced meanwhile says nothing of the
    * disk; anything else is noted.
    */
-  readFailed(what: string, error: Error, access: StoreAccess): Refusal {
+  readFailed(what: string, error: unknown, access: StoreAccess): Refusal {
     if (this.#phase === 'stopping' || this.#phase === 'stopped') return refusals.stopping;
     if (access !== this.#access || this.#phase === 'reloading') return refusals.retry;
-    if (error instanceof StoreDamage) this.noteDamage(error);
-    else this.#host.log('error', `${what} could not be read: ${error.message}`);
-    return { ok: false, code: 'internal', message: error.message };
+    return failedRead(this, `${what} could not be read`, error);
   }
 
   // What reads by offset need
@@ -846,7 +845,3 @@ const keyMissing: Refusal = {
   code: 'encryption_key_missing',
   message: 'the queue has encryptionEnabled, but the broker has no key: start it with LANEMQ_ENCRYPTION_KEY',
 };
-
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
-}
