@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, fork } from 'node:child_process';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { LaneClient, LaneError } from '@lanemq/client';
 import { BrokerProcess, repositoryRoot, sized } from '../e2e/broker-process.ts';
 import { Relay } from './relay.ts';
@@ -27,8 +27,16 @@ class Observed {
   }
 }
 
+/** Those that run. A failed test leaves some behind. */
+const workers = new Set<ChildProcess>();
+after(() => {
+  for (const worker of workers) worker.kill('SIGKILL');
+});
+
 function startWorker(task: WorkerTask, observed: Observed): ChildProcess {
   const child = fork(workerMain, [JSON.stringify(task)], { execArgv: [] });
+  workers.add(child);
+  child.once('exit', () => workers.delete(child));
   child.on('message', (note: WorkerNote) => observed.take(note));
   return child;
 }

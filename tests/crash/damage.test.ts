@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { PushItem } from '../e2e/broker-client.ts';
 import { BrokerProcess, brokerMain } from '../e2e/broker-process.ts';
+import { eventually } from '../e2e/clock.ts';
 import { type EntrySpan, filesOf, readLog, segmentFiles } from './log-reader.ts';
 import { chooseCount, chooseSeed, SeededRandom } from './seeded-random.ts';
 
@@ -78,8 +79,12 @@ async function makeSample(name: 'closed' | 'killed'): Promise<Sample> {
       items.push({ queue, partition, transactionId: `${partition}-${known.length}`, payload });
     }
     await broker.client.push(items);
-    if (i === pushCount / 2)
+    if (i === pushCount / 2) {
+      // It makes and renames files by itself, and one that vanishes ends the copying.
+      await broker.freeze();
       await cp(folder, olderFolder, { recursive: true, filter: (path) => !path.endsWith('lock') });
+      broker.thaw();
+    }
     if (i % 20 === 19) await broker.client.ack(await broker.client.pop(queue, { batch: 5, partitions: 3 }));
   }
   const partitionOfPid = new Map<number, string>();
@@ -91,12 +96,13 @@ async function makeSample(name: 'closed' | 'killed'): Promise<Sample> {
   })) {
     partitionOfPid.set(Number(message.partitionId), message.partition);
   }
+  const isDerived = async (): Promise<boolean> =>
+    filesOf(folder, 'segments', '.idx').length >= 1 && filesOf(folder, 'snapshots', '.snap').length >= 1;
+  await eventually(isDerived, 60_000, 'the sample has segment indexes and snapshots');
   if (name === 'closed') await broker.stop();
   else await broker.kill();
   const entries = readLog(folder);
   assert.ok(segmentFiles(folder).length >= 3, 'the sample has several segments');
-  assert.ok(filesOf(folder, 'segments', '.idx').length >= 1, 'the sample has segment indexes');
-  assert.ok(filesOf(folder, 'snapshots', '.snap').length >= 1, 'the sample has snapshots');
   const stored = entries.flatMap((entry) => entry.blocks).reduce((sum, block) => sum + block.count, 0);
   const pushed = [...payloads.values()].reduce((sum, list) => sum + list.length, 0);
   assert.equal(stored, pushed, 'the log as read here holds what was pushed');
@@ -290,7 +296,7 @@ interface Verdict {
 
 function verify(folder: string): Promise<Verdict> {
   return new Promise((resolve) => {
-    execFile(process.execPath, [brokerMain, 'verify', '--data', folder], { timeout: 20_000 }, (error, out, err) => {
+    execFile(process.execPath, [brokerMain, 'verify', '--data', folder], { timeout: 120_000 }, (error, out, err) => {
       resolve({ code: error === null ? 0 : (error.code ?? error.signal ?? null), output: out + err });
     });
   });

@@ -142,7 +142,7 @@ describe('the edges of a broker’s life', { concurrency: true }, () => {
           return { messages, answeredAt: performance.now() };
         });
         await client.pop(queue);
-        broker.freeze();
+        await broker.freeze();
         await passed(frozenMs);
         broker.thaw();
         const thawedAt = performance.now();

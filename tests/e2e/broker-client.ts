@@ -283,6 +283,9 @@ export function ackWithoutLease(message: Message, status?: string): AckItem {
   return { ...ackOf(message, status), leaseId: null };
 }
 
+/** An answer that does not come fails the test instead of holding it up for ever. Longer than any wait a test asks for. */
+const silenceMsMax = 180_000;
+
 export class BrokerClient {
   #port = 0;
   #agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
@@ -320,6 +323,7 @@ export class BrokerClient {
           path,
           headers,
           agent: parts.keepAlive === false ? false : this.#agent,
+          timeout: silenceMsMax,
           ...(parts.signal === undefined ? {} : { signal: parts.signal }),
         },
         (incoming) => {
@@ -339,6 +343,9 @@ export class BrokerClient {
         },
       );
       outgoing.on('error', reject);
+      outgoing.on('timeout', () => {
+        outgoing.destroy(new Error(`${method} ${path}: nothing was heard for ${silenceMsMax} ms`));
+      });
       outgoing.end(bytes);
     });
   }

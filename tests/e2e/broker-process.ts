@@ -10,10 +10,12 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { BrokerClient } from './broker-client.ts';
+import { eventually } from './clock.ts';
 
 /** The compiled tests lie in dist/tests/e2e. */
 export const repositoryRoot = fileURLToPath(new URL('../../../', import.meta.url));
@@ -62,6 +64,17 @@ const running = new Set<ChildProcess>();
 process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
+// A test that ran out of time is ended by the runner; its brokers must not outlive it.
+process.once('SIGTERM', () => process.exit(1));
+
+/** Whether this process goes on for as long as the child runs. */
+function setHeld(child: ChildProcess, isHeld: boolean): void {
+  const handles = [child, child.stdout as Socket | null, child.stderr as Socket | null];
+  for (const handle of handles) {
+    if (isHeld) handle?.ref();
+    else handle?.unref();
+  }
+}
 
 export class BrokerProcess {
   readonly client = new BrokerClient();
@@ -127,6 +140,8 @@ export class BrokerProcess {
     this.#endExpected = false;
     const port = await this.#awaitPort(launched);
     this.#startMs = performance.now() - startedAt;
+    // A broker that a failed test left behind must not keep the tests' process from ending, which ends the broker too.
+    setHeld(launched.child, false);
     this.client.connectTo(port);
   }
 
@@ -175,16 +190,28 @@ export class BrokerProcess {
   signal(signal: NodeJS.Signals): Promise<Exit> {
     assert.ok(this.#child !== null && this.#exit !== null, `the broker is not running:\n${this.#output}`);
     this.#endExpected = true;
+    setHeld(this.#child, true);
     this.#child.kill(signal);
     return this.#exit;
   }
 
-  freeze(): void {
-    this.#child?.kill('SIGSTOP');
+  /** Stops the process where it is, until `thaw`. Resolves when none of its threads does anything any more. */
+  async freeze(): Promise<void> {
+    const { pid } = this;
+    this.notify('SIGSTOP');
+    const isStopped = async (thread: string): Promise<boolean> => {
+      const stat = await readFile(`/proc/${pid}/task/${thread}/stat`, 'utf8');
+      return stat[stat.lastIndexOf(')') + 2] === 'T';
+    };
+    const areStopped = async (): Promise<boolean> => {
+      const threads = await readdir(`/proc/${pid}/task`);
+      return (await Promise.all(threads.map(isStopped))).every((stopped) => stopped);
+    };
+    await eventually(areStopped, stopTimeoutMs, 'the broker is frozen');
   }
 
   thaw(): void {
-    this.#child?.kill('SIGCONT');
+    this.notify('SIGCONT');
   }
 
   /** Sends a signal that the process is expected to survive. */

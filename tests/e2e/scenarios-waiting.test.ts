@@ -178,7 +178,7 @@ describe('races between pushes and waits', () => {
     const stall = async (): Promise<void> => {
       for (let i = 0; i < stalls && running > 0; i++) {
         await passed(100);
-        broker.freeze();
+        await broker.freeze();
         await passed(50);
         broker.thaw();
       }

@@ -16,6 +16,8 @@ export class DiskWatermark {
   #tailAtLook: number | null = null;
   #logTail: number | null = null;
   #timer: NodeJS.Timeout | null = null;
+  /** What the last look failed with, so that a disk that stays unreadable is reported once; empty when it did not. */
+  #failure = '';
   readonly #disk: Disk;
   readonly #limits: { readonly fullShare: number; readonly freeShare: number };
   readonly #log: (level: 'warn' | 'info', text: string) => void;
@@ -58,9 +60,13 @@ export class DiskWatermark {
       this.#roomBytes = (this.#limits.fullShare - usedShare) * totalBytes;
       this.#tailAtLook = logTail;
     } catch (error) {
-      this.#log('warn', `the free space of the disk cannot be read: ${(error as Error).message}`);
+      const { message } = error as Error;
+      if (message !== this.#failure) this.#log('warn', `the free space of the disk cannot be read: ${message}`);
+      this.#failure = message;
       return;
     }
+    if (this.#failure !== '') this.#log('info', 'the free space of the disk can be read again');
+    this.#failure = '';
     const percent = Math.round(usedShare * 1000) / 10;
     if (!this.#full && usedShare >= this.#limits.fullShare) {
       this.#full = true;
