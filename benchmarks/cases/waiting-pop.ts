@@ -16,10 +16,12 @@ import type { BenchCase } from './case.ts';
 const queue = 'bench-d';
 const group = 'workers';
 const pushesPerSecond = 100;
-const pushConnections = 8;
+const pushConnections = 32;
 const leaseSeconds = 60;
 const parkedMs = 500;
-const warmUpSeconds = 1;
+/** A broker that has just started runs its code for the first times; the figures are of one that has been at work. */
+const warmUpSeconds = 10;
+const warmUpPushesPerSecond = 500;
 
 export const waitingPop: BenchCase = {
   id: 'd',
@@ -30,8 +32,8 @@ export const waitingPop: BenchCase = {
     const broker = await BenchBroker.start(options);
     const { port } = broker;
     await registerGroup(port, queue, group);
-    const runFor = async (seconds: number, delivery: Latency, answer: Latency) => {
-      const count = Math.round(seconds * pushesPerSecond);
+    const runFor = async (seconds: number, perSecond: number, delivery: Latency, answer: Latency) => {
+      const count = Math.round(seconds * perSecond);
       let received = 0;
       const consuming = consumeLoop({
         port,
@@ -48,17 +50,17 @@ export const waitingPop: BenchCase = {
         },
         mayContinue: () => received < count,
       });
-      const lateMs = await pushOpenLoop(port, shape, partitions, count, answer);
+      const lateMs = await pushOpenLoop({ port, shape, partitions, count, perSecond, latency: answer });
       const consumed = await consuming;
       return { lateMs, requests: count + consumed.requests };
     };
-    await runFor(warmUpSeconds, new Latency(), new Latency());
+    await runFor(warmUpSeconds, warmUpPushesPerSecond, new Latency(), new Latency());
 
     const delivery = new Latency();
     const answer = new Latency();
     let lateMs = 0;
     const phase = await broker.phase('push to waiting pop', async () => {
-      const done = await runFor(options.seconds, delivery, answer);
+      const done = await runFor(options.seconds, pushesPerSecond, delivery, answer);
       lateMs = done.lateMs;
       return { messages: Math.round(options.seconds * pushesPerSecond), requests: done.requests, latency: delivery };
     });
@@ -74,14 +76,18 @@ export const waitingPop: BenchCase = {
   },
 };
 
+interface OpenLoad {
+  readonly port: number;
+  readonly shape: PushShape;
+  readonly partitions: number;
+  readonly count: number;
+  readonly perSecond: number;
+  readonly latency: Latency;
+}
+
 /** Sends each push at its own moment, on any connection that is free. Resolves with the worst lateness of a sending. */
-async function pushOpenLoop(
-  port: number,
-  shape: PushShape,
-  partitions: number,
-  count: number,
-  latency: Latency,
-): Promise<number> {
+async function pushOpenLoop(load: OpenLoad): Promise<number> {
+  const { port, shape, partitions, count, perSecond, latency } = load;
   const free = (await openConnections(port, pushConnections)).map((connection) => ({
     connection,
     request: new PushRequest(shape),
@@ -98,7 +104,7 @@ async function pushOpenLoop(
     free.push(lane);
   };
   for (let number = 0; number < count; number++) {
-    const dueAtMs = startedAtMs + (number * 1000) / pushesPerSecond;
+    const dueAtMs = startedAtMs + (number * 1000) / perSecond;
     const waitMs = dueAtMs - performance.now();
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     lateMsMax = Math.max(lateMsMax, performance.now() - dueAtMs);
