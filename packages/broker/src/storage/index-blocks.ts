@@ -1,5 +1,5 @@
 /**
- * The blocks of the segments that have no sidecar yet, in memory: 48 bytes each.
+ * The blocks of the newest segments, in memory: 48 bytes each.
  *
  * Rows are numbered in log order and stand in pages of 4,096 rows, so that growing never copies and old rows leave from
  * the front, page by page. A row is written as six neighbouring 8-byte cells, not as six columns: a look-up touches one
@@ -26,6 +26,7 @@ const rowsPerPage = 1 << rowsPerPageBits;
 const rowMask = rowsPerPage - 1;
 /** 8-byte cells per row. */
 const cells = 6;
+export const rowBytes = cells * 8;
 /** 4-byte cells per row, and those used as such. */
 const words = 12;
 const lengthWord = 8;
@@ -87,7 +88,7 @@ export class BlockRows {
 
   /** Bytes of the pages of rows, spare ones included. */
   get bytes(): number {
-    return (this.pages.length + this.spare.length) * rowsPerPage * cells * 8;
+    return (this.pages.length + this.spare.length) * rowsPerPage * rowBytes;
   }
 
   get laneBytes(): number {
@@ -290,6 +291,6 @@ export class BlockRows {
 }
 
 function emptyPage(): Page {
-  const buffer = new ArrayBuffer(rowsPerPage * cells * 8);
+  const buffer = new ArrayBuffer(rowsPerPage * rowBytes);
   return { f64: new Float64Array(buffer), u32: new Uint32Array(buffer) };
 }

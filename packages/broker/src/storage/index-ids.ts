@@ -1,5 +1,5 @@
 /**
- * The ids of one segment that has no sidecar yet: an open-addressing hash table of 12 bytes per slot.
+ * The ids of one of the newest segments: an open-addressing hash table of 12 bytes per slot.
  *
  *   u32 keyHigh | u32 keyLow | u32 ordinal of the record within the segment, plus 1; 0 = the slot is free
  *

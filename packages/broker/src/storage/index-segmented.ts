@@ -2,10 +2,11 @@
  * The record index of a log of segments: finds blocks by (partition, offset) and records by the fingerprint of their
  * transactionId.
  *
- * The segment that is written, and those sealed but a moment ago, are indexed in memory: 48 bytes per block and 18 per
- * id. When the sidecar file of a sealed segment is ready, `adopt` reads the keys of its partitions and ids into two
- * directories (3 bytes per key) and lets go of the rows; from then on a look-up that the directories do not rule out
- * reads a page or two. So memory follows what is hot.
+ * The segment that is written, and the newest of those that are sealed, are indexed in memory: 48 bytes per block and 18
+ * per id. When the sidecar file of a sealed segment is ready, `adopt` reads the keys of its partitions and ids into two
+ * directories (3 bytes per key), and its rows may leave; once they have, a look-up that the directories do not rule out
+ * reads a page or two. Rows stay as long as there is room for them (`keptRowBytes`), so that consumers that keep up, and
+ * acks of what was delivered a moment ago, never wait for a page.
  *
  * The order of calls: `beginSegment` before the first block of a segment; `addBlock` in log order; `adopt` for sealed
  * segments, best in their order, because rows leave memory in log order. Questions may be asked at any time. Nothing
@@ -19,7 +20,7 @@ import type { BlockLocation, Disk, FoundId, LogAddress, RecordIndex, Scheduler }
 import { FilterDirectory } from './filter-directory.ts';
 import { idKeyHigh, idKeyLow, pidKey } from './filter-keys.ts';
 import { assertStorage } from './index-assert.ts';
-import { BlockRows } from './index-blocks.ts';
+import { BlockRows, rowBytes } from './index-blocks.ts';
 import { IdTable, type RecordPids } from './index-ids.ts';
 import { Remembered } from './index-remembered.ts';
 import type { Checksum } from './log-checksum.ts';
@@ -43,6 +44,8 @@ const repairsPerQuestion = 3;
 
 /** Limits of the index. Each has a default. */
 export interface IndexOptions {
+  /** Memory for rows of sealed segments whose sidecars are in use, in bytes. Default 32 MiB. */
+  readonly keptRowBytes?: number;
   /** Memory for pages of sidecars, in bytes. Default 16 MiB, at least 4 KiB. */
   readonly indexCacheBytes?: number;
   /** Block places that stay known after they were loaded. Default 131,072, at least 128; 40 bytes each and some per partition. */
@@ -52,10 +55,14 @@ export interface IndexOptions {
 }
 
 const optionTable = {
+  keptRowBytes: { default: 32 * 1024 * 1024, min: 0 },
   indexCacheBytes: { default: 16 * 1024 * 1024, min: 4096 },
   rememberedBlocksMax: { default: 131_072, min: 128 },
   openSidecarsMax: { default: 128, min: 1 },
 } as const;
+
+/** Sealed segments whose rows are kept: some questions are put to each of them. */
+const keptSegmentsMax = 8;
 
 /** Partitions whose last sidecar is known; then all are forgotten. */
 const hintsMax = 4096;
@@ -124,6 +131,11 @@ class MemorySegment implements RecordPids {
     this.ids = new IdTable(this, before?.ids);
   }
 
+  /** Memory that comes back when its rows leave. */
+  get bytes(): number {
+    return (this.endRow - this.firstRow) * rowBytes + this.ids.bytes;
+  }
+
   pidOfOrdinal(ordinal: number): number {
     return this.rows.pidAt(this.rowOfOrdinal(ordinal));
   }
@@ -147,13 +159,14 @@ export class SegmentedIndex implements RecordIndex {
   private readonly disk: Disk;
   private readonly scheduler: Scheduler;
   private readonly repair: IndexHost['repair'];
+  private readonly keptRowBytes: number;
   private readonly pages: SidecarPages;
   private readonly rows = new BlockRows();
   /** Oldest first; the last one is being written. */
   private readonly memory: MemorySegment[] = [];
   private readonly sidecars = new Map<LogAddress, AdoptedSidecar>();
-  /** Highest base of all that were ever in use. */
-  private newestSidecar: LogAddress = -1;
+  /** Highest base of all that were ever in use without rows in memory. */
+  private newestWithoutRows: LogAddress = -1;
   private readonly pidDirectory: FilterDirectory<Sidecar>;
   private readonly idDirectory: FilterDirectory<Sidecar>;
   private readonly remembered: Remembered;
@@ -171,6 +184,7 @@ export class SegmentedIndex implements RecordIndex {
     this.disk = host.disk;
     this.scheduler = host.scheduler;
     this.repair = host.repair;
+    this.keptRowBytes = limits.keptRowBytes;
     this.pages = new SidecarPages(host.disk, host.checksum, {
       cacheBytes: limits.indexCacheBytes,
       openFilesMax: limits.openSidecarsMax,
@@ -290,9 +304,15 @@ export class SegmentedIndex implements RecordIndex {
     const keyOfPid = pidKey(pid);
     const keyHigh = idKeyHigh(keyOfPid, hashHigh);
     const keyLow = idKeyLow(keyOfPid, hashLow);
+    let mayBeInSidecars: boolean | undefined;
     for (let i = memory.length - 1; i >= 0; i--) {
       const segment = memory[i];
       if (segment.maxStampUs < sinceUs) continue;
+      // One question to the directory costs less than one to each table.
+      if (segment.adopted) {
+        mayBeInSidecars ??= this.idDirectory.mayHold(keyHigh >>> 0, sinceUs);
+        if (!mayBeInSidecars) continue;
+      }
       const ordinal = segment.ids.find(pid, keyHigh, keyLow);
       if (ordinal < 0) continue;
       const index = segment.rowOfOrdinal(ordinal);
@@ -313,7 +333,7 @@ export class SegmentedIndex implements RecordIndex {
    * record with the same id may be in one of their sidecars.
    */
   private mayHoldNewerId({ base }: MemorySegment, pid: number, hashHigh: number, sinceUs: number): boolean {
-    if (base > this.newestSidecar) return false;
+    if (base >= this.newestWithoutRows) return false;
     const candidates = this.idDirectory.candidates(idKeyHigh(pidKey(pid), hashHigh) >>> 0, sinceUs);
     return candidates.some((sidecar) => sidecar.base > base && !this.isInMemory(sidecar.base));
   }
@@ -366,8 +386,8 @@ export class SegmentedIndex implements RecordIndex {
       const replaced = this.sidecars.get(base);
       if (!hasBlocks) sidecar.dropBlocks();
       this.sidecars.set(base, { sidecar, blocks: hasBlocks, ids: true });
-      this.newestSidecar = Math.max(this.newestSidecar, base);
       this.markAdopted(base);
+      if (!this.isInMemory(base)) this.newestWithoutRows = Math.max(this.newestWithoutRows, base);
       this.generation++;
       if (replaced !== undefined) await this.putAway(replaced);
       await this.pidDirectory.merge();
@@ -378,10 +398,11 @@ export class SegmentedIndex implements RecordIndex {
 
   /**
    * The segment at `base` is gone: its blocks are not found any more. Its ids are, until `expireIds`; then the sidecar
-   * file is removed. Only for segments whose rows have left memory.
+   * file is removed. Only for segments that `visitBlocks` would show.
    */
   drop(base: LogAddress): Promise<void> {
-    assertStorage(!this.memory.some((segment) => segment.base === base), 'a segment that is dropped is not in memory');
+    assertStorage(this.isKnownBySidecar(base), 'the rows of a segment that is dropped may leave memory');
+    while (this.isInMemory(base)) this.releaseOldest();
     return this.change(async () => {
       const adopted = this.sidecars.get(base);
       if (adopted === undefined || !adopted.blocks) return;
@@ -395,13 +416,13 @@ export class SegmentedIndex implements RecordIndex {
   }
 
   /**
-   * Visits all blocks that the sidecar of a segment lists, page by page; the visited object is used again. True when the
-   * whole segment is known by its sidecar, false when it is not (any more) and nothing was shown.
+   * Visits all blocks that the sidecar of a segment lists, page by page; the visited object is used again. False when the
+   * segment is not, or not any more, or not yet known by its sidecar alone, and nothing was shown.
    */
   visitBlocks(base: LogAddress, visit: (listed: ListedBlock) => void, pause: () => Promise<void>): Promise<boolean> {
     return this.repaired(async () => {
       const adopted = this.sidecars.get(base);
-      if (adopted === undefined || !adopted.blocks || this.isInMemory(base)) return false;
+      if (adopted === undefined || !adopted.blocks || !this.isKnownBySidecar(base)) return false;
       await adopted.sidecar.visitBlocks(visit, pause);
       return true;
     });
@@ -608,12 +629,31 @@ export class SegmentedIndex implements RecordIndex {
     this.releaseRows();
   }
 
-  /** Rows leave in log order; those of an adopted segment behind one that is not wait. The last segment stays. */
+  /** No rows of the segment are needed: it has none in memory, or all up to its own may leave. */
+  private isKnownBySidecar(base: LogAddress): boolean {
+    const index = this.memory.findIndex((segment) => segment.base === base);
+    return index < this.memory.length - 1 && this.memory.slice(0, index + 1).every((segment) => segment.adopted);
+  }
+
+  /**
+   * Lets rows leave until what is kept fits. They leave in log order; those of an adopted segment behind one that is not
+   * wait. The last segment stays.
+   */
   private releaseRows(): void {
+    let bytes = 0;
+    for (const segment of this.memory) if (segment.adopted) bytes += segment.bytes;
     while (this.memory.length > 1 && this.memory[0].adopted) {
-      this.memory.shift();
-      this.rows.releaseBefore(this.memory[0].firstRow);
+      if (bytes <= this.keptRowBytes && this.memory.length - 1 <= keptSegmentsMax) return;
+      bytes -= this.memory[0].bytes;
+      this.releaseOldest();
     }
+  }
+
+  private releaseOldest(): void {
+    const { base } = this.memory[0];
+    this.newestWithoutRows = Math.max(this.newestWithoutRows, base);
+    this.memory.shift();
+    this.rows.releaseBefore(this.memory[0].firstRow);
   }
 
   private async putAway(replaced: AdoptedSidecar): Promise<void> {

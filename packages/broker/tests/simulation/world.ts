@@ -238,6 +238,7 @@ class World {
         scanBytes: 65_536,
       },
       indexOptions: {
+        keptRowBytes: this.#options.keptRowBytes,
         indexCacheBytes: this.#options.indexCacheBytes,
         rememberedBlocksMax: this.#options.rememberedBlocksMax,
         openSidecarsMax: this.#options.openSegmentsMax,

@@ -11,7 +11,7 @@ test('the places that the index gives are those where the log keeps the blocks',
   const disk = new SimulatedDisk();
   const options = { segmentBytes: 20_000, slabBytes: 4096, tailBytes: 8192, coldBytes: 4096 };
   const log = await SoloLog.open({ disk, checksum, scheduler: turns, options });
-  const index = new SegmentedIndex({ disk, checksum, scheduler: turns });
+  const index = new SegmentedIndex({ disk, checksum, scheduler: turns }, { keptRowBytes: 0 });
   index.beginSegment(log.segments()[0].base);
   log.onSegmentBegun = (base) => index.beginSegment(base);
   const sealed: number[] = [];

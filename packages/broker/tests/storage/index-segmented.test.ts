@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { SegmentedIndex } from '../../src/storage/index-segmented.ts';
+import { IdTable } from '../../src/storage/index-ids.ts';
+import { type IndexOptions, SegmentedIndex } from '../../src/storage/index-segmented.ts';
 import { buildSidecar, listSidecars, removeUnfinishedSidecars } from '../../src/storage/sidecar-build.ts';
 import { SidecarDamage, sidecarPath, sidecarTemporaryPath } from '../../src/storage/sidecar-format.ts';
 import type { SimulatedDisk } from '../simulation/simulated-disk.ts';
@@ -23,10 +24,12 @@ class World {
   memory: number[] = [];
   private nextPid: number;
   private stampUs = 1_000_000;
-  private readonly options = { indexCacheBytes: 8192, rememberedBlocksMax: 128, openSidecarsMax: 2 };
+  private readonly options: IndexOptions;
 
-  constructor(firstPid = 1) {
+  /** @param keptRowBytes 0, or so many that only the number of segments limits what is kept. */
+  constructor(firstPid = 1, keptRowBytes = 0) {
     this.nextPid = firstPid;
+    this.options = { keptRowBytes, indexCacheBytes: 8192, rememberedBlocksMax: 128, openSidecarsMax: 2 };
     this.disk = diskWithSegments();
     this.index = new SegmentedIndex({ disk: this.disk, checksum, scheduler: turns }, this.options);
     this.rotate();
@@ -72,7 +75,8 @@ class World {
   }
 
   private release(): void {
-    while (this.memory.length > 1 && this.adopted.has(this.memory[0])) this.memory.shift();
+    const kept = this.options.keptRowBytes === 0 ? 0 : 8;
+    while (this.memory.length - 1 > kept && this.adopted.has(this.memory[0])) this.memory.shift();
   }
 
   /** A restart: a new index that uses the sidecars there are and reads the rest of the log again. */
@@ -165,8 +169,9 @@ test('the index answers as a plain list does, whatever is in memory and whatever
     fc.asyncProperty(
       fc.array(stepArbitrary, { minLength: 5, maxLength: 60 }),
       fc.constantFrom(1, 2 ** 32 - 2, 2 ** 45),
-      async (steps, firstPid) => {
-        const world = new World(firstPid);
+      fc.constantFrom(0, 2 ** 30),
+      async (steps, firstPid, keptRowBytes) => {
+        const world = new World(firstPid, keptRowBytes);
         for (const step of steps) {
           if (step.kind === 'push') for (let i = 0; i < step.times; i++) world.push(step.lane, step.ids);
           else if (step.kind === 'rotate') world.rotate();
@@ -399,6 +404,62 @@ test('a dropped segment keeps its ids until they expire, then its sidecar is rem
   assert.deepEqual(await listSidecars(world.disk), [world.log.bases[1]]);
   await world.index.close();
 });
+
+test('rows whose sidecars are in use stay while there is room, and the oldest leave first', async () => {
+  const idBytes = new IdTable({ pidOfOrdinal: () => 0 }).bytes;
+  // Room for the rows of two segments: a row is 48 bytes.
+  const world = new World(1, 2 * (idBytes + 48));
+  for (let i = 0; i < 4; i++) {
+    world.push(0, [[i, i + 1]]);
+    world.rotate();
+  }
+  for (const base of world.log.bases.slice(0, -1)) assert.equal((await adoptAt(world, base)).ok, true);
+  const kept = world.log.bases.filter((base) => world.index.isInMemory(base));
+  assert.deepEqual(kept, world.log.bases.slice(-3), 'two, and the one that is written');
+  for (const offset of [0, 1]) {
+    assert.equal(world.index.find(0, 1, offset), undefined);
+    assert.equal(world.index.findId(1, offset, offset + 1, 0), undefined);
+  }
+  for (const offset of [2, 3]) {
+    assert.equal(world.index.find(0, 1, offset)?.firstOffset, offset);
+    assert.equal(world.index.findId(1, offset, offset + 1, 0)?.offset, offset);
+  }
+  assert.ok(world.index.stats().idBytes + world.index.stats().blocksInMemory * 48 <= 3 * (idBytes + 48));
+  await world.index.close();
+});
+
+test('rows that are kept are no obstacle to dropping their segment; rows that are needed are', async () => {
+  const world = new World(1, 2 ** 30);
+  const placed: PlacedBlock[] = [];
+  for (let i = 0; i < 3; i++) {
+    placed.push(world.push(0, [[i, i + 1]]));
+    world.rotate();
+  }
+  const [first, second] = world.log.bases;
+  const isShown = (base: number) =>
+    world.index.visitBlocks(
+      base,
+      () => undefined,
+      async () => undefined,
+    );
+  await adoptAt(world, second);
+  assert.equal(await isShown(second), false, 'the rows before it are needed, and leave first');
+  await adoptAt(world, first);
+  assert.equal(await isShown(second), true);
+  assert.ok(world.index.isInMemory(first) && world.index.isInMemory(second));
+  await world.index.drop(second);
+  assert.equal(world.index.isInMemory(second), false);
+  assert.equal(await world.index.load(0, 1, 1), undefined);
+  assert.deepEqual(await world.index.loadId(1, 1, 2, 0), { offset: 1, stampUs: placed[1].stampUs, index: 0 });
+  assert.deepEqual(placeOf(await world.index.load(0, 1, 0)), placeOf(placed[0]));
+  assert.deepEqual(placeOf(world.index.find(0, 1, 2)), placeOf(placed[2]));
+  await world.index.close();
+});
+
+async function adoptAt(world: World, base: number) {
+  await buildSidecar(world.disk, checksum, world.log.visit, base);
+  return world.index.adopt(base);
+}
 
 test('a sidecar of a segment that is gone serves its ids only', async () => {
   const world = new World();
