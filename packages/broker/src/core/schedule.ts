@@ -184,7 +184,7 @@ export class Schedule implements StateObserver {
   rebuild(nowUs: number): void {
     this.nowUs = nowUs;
     for (let row = 0; row < this.#cursors.rowLimit; row++) {
-      if (this.#cursors.subscription[row] >= 0 && this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
+      this.evaluate(row);
     }
     this.expiry.rebuild();
   }
@@ -311,15 +311,17 @@ export class Schedule implements StateObserver {
 
   /**
    * Finds out what the row is now, from the state and the time, and files it there. A ready one goes to the tail of its
-   * ring, to the head, or nowhere because the caller takes it.
+   * ring, to the head, or nowhere because the caller takes it. A row without a group stays as it is: its group was deleted,
+   * and it is waiting to be given back.
    */
   evaluate(row: number, where: 'tail' | 'head' | 'taken' = 'tail'): void {
     const cursors = this.#cursors;
     const partitions = this.#partitions;
+    const subscription = this.#state.subscriptionOf(row);
+    if (subscription === undefined) return;
     const before = cursors.readiness[row];
     const claim = cursors.claim[row];
     const lane = cursors.lane[row];
-    const subscription = this.#state.subscriptions.get(cursors.subscription[row]) as Subscription;
     const queue = subscription.queue;
     let condition: number = readiness.ready;
     let untilUs = 0;
@@ -402,7 +404,7 @@ export class Schedule implements StateObserver {
     for (let i = 0; i < max; i++) {
       const row = this.deadlines.take(nowUs);
       if (row < 0) return false;
-      if (this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
+      this.evaluate(row);
     }
     return this.deadlines.nextUs <= nowUs;
   }
@@ -481,7 +483,7 @@ export class Schedule implements StateObserver {
 
   pauseChanged(lane: number): void {
     for (let row = this.#partitions.firstCursor[lane]; row >= 0; row = this.#cursors.nextOfLane[row]) {
-      if (this.#state.subscriptionOf(row) !== undefined) this.evaluate(row);
+      this.evaluate(row);
     }
   }
 

@@ -72,7 +72,7 @@ class Bench {
 
   subscribe(mode: 'all' | 'new' | 'timestamp', sinceUs: number): void {
     const number = this.state.nextSubscriptionNumber;
-    if (number > 3) return;
+    if (number > 6) return;
     this.state.subscription({
       number,
       queueNumber: 1,
@@ -83,6 +83,29 @@ class Bench {
       registered: true,
       createdAtUs: this.nowUs,
     });
+  }
+
+  /** Its rows are there until garbage is collected. */
+  unsubscribe(number: number): void {
+    const subscription = this.subscription(number);
+    if (subscription === undefined) return;
+    const { cursors } = this.state;
+    for (const row of [...this.loading]) {
+      if (cursors.subscription[row] === subscription.number) this.loading.delete(row);
+    }
+    this.state.subscriptionDeleted({ number: subscription.number });
+  }
+
+  /** Removes the oldest records of a lane. */
+  trim(number: number, count: number): void {
+    const { partitions } = this.state;
+    if (partitions.count === 0) return;
+    const lane = number % partitions.count;
+    const from = partitions.logStart[lane];
+    const logStart = Math.min(from + count, partitions.nextOffset[lane]);
+    if (logStart === from) return;
+    const keptSinceUs = this.#stamps.get(lane)?.[logStart] ?? 0;
+    this.state.logStart({ pid: partitions.pid[lane], logStart, records: logStart - from, bytes: 0, keptSinceUs });
   }
 
   subscription(number: number): Subscription | undefined {
@@ -111,7 +134,10 @@ class Bench {
   release(number: number, commits: boolean, heldUs: number): void {
     const { cursors } = this.state;
     const leased = this.#rows().filter(
-      (row) => cursors.claim[row] >= 0 && cursors.leaseStamp[cursors.claim[row]] !== 0,
+      (row) =>
+        this.state.subscriptionOf(row) !== undefined &&
+        cursors.claim[row] >= 0 &&
+        cursors.leaseStamp[cursors.claim[row]] !== 0,
     );
     if (leased.length === 0) return;
     const record = this.#read(leased[number % leased.length]);
@@ -150,7 +176,7 @@ class Bench {
       const row = cursors.find(partitions.firstCursor[lane], subscription.number);
       if (!withLoading && this.loading.has(row)) continue;
       const placed = row >= 0 && (cursors.flags[row] & cursorBit.placed) !== 0;
-      const wanted = placed ? cursors.committed[row] + 1 : 0;
+      const wanted = Math.max(placed ? cursors.committed[row] + 1 : 0, partitions.logStart[lane]);
       const stamps = this.#stamps.get(lane) ?? [];
       if (wanted >= stamps.length) continue;
       const newestUs = stamps[stamps.length - 1];
@@ -206,6 +232,16 @@ const step = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('loaded' as const), number: fc.nat(9) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('unsubscribe' as const), group: fc.nat(9) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('trim' as const),
+      lane: fc.nat(9),
+      count: fc.integer({ min: 1, max: 3 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.constant({ kind: 'collect' as const }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('time' as const), us }) },
   {
     weight: 1,
@@ -249,6 +285,15 @@ function run(bench: Bench, action: Step): void {
       break;
     case 'loaded':
       bench.loaded(action.number);
+      break;
+    case 'unsubscribe':
+      bench.unsubscribe(action.group);
+      break;
+    case 'trim':
+      bench.trim(action.lane, action.count);
+      break;
+    case 'collect':
+      bench.state.collectGarbage(2);
       break;
     case 'time':
       break;

@@ -398,15 +398,17 @@ class World {
       await this.#pass(() => this.#process !== process && this.#isServing(), 60_000, 'a healed broker serves');
     }
     for (const queue of this.#auditor.queues.keys()) await this.#relax(queue);
-    for (const request of resumptions(this.#auditor.queues.values())) {
-      await this.#until((done) => this.#engine.groups.pause(request, done), `${JSON.stringify(request)} is resumed`);
-    }
     await this.#callInDistant();
     for (const queue of this.#auditor.queues.keys()) await this.#probe(queue);
     const drains = [...this.#auditor.queues.values()].flatMap((queue) =>
       [...queue.subscriptions].filter(([, { registered }]) => registered).map(([group]) => ({ queue, group })),
     );
     for (const drain of drains) this.#drain(drain.queue, drain.group);
+    // By now pops wait for what is paused, and nothing but the end of the pause tells them that it is there.
+    await this.#pass(() => false, 500, null);
+    for (const request of resumptions(this.#auditor.queues.values())) {
+      await this.#until((done) => this.#engine.groups.pause(request, done), `${JSON.stringify(request)} is resumed`);
+    }
     await this.#pass(
       () => drains.every(({ queue, group }) => this.#isDrained(queue, group)),
       drainMsMax,
