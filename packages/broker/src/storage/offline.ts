@@ -12,7 +12,7 @@ import { isClosedEntry, walkRecords } from './log-entry.ts';
 import { logOptions } from './log-options.ts';
 import { type ReadOptions, segmentEnd } from './log-reader.ts';
 import { segmentHeader } from './segment-format.ts';
-import { gapsOf, listSegments, type SegmentFile } from './segment-list.ts';
+import { listSegments, type SegmentFile } from './segment-list.ts';
 import { findNextEntry, judgeTail } from './segment-tail.ts';
 
 export interface DamageReport {
@@ -87,6 +87,7 @@ class LogInspection {
   readonly #scanner: EntryScanner;
   readonly #segments: SegmentCounts[] = [];
   readonly #damage: DamageReport[] = [];
+  readonly #gaps: LogGap[] = [];
   readonly #recordsByType = new Map<number, number>();
   #closed = true;
   #unfinishedBytes = 0;
@@ -101,17 +102,18 @@ class LogInspection {
 
   async run(): Promise<LogReport> {
     const files = await listSegments(this.#disk, this.#checksum, (damage) => this.#report(damage));
+    let reached = 0;
     for (let i = 0; i < files.length; i++) {
-      const reach = files[i].base + files[i].fileBytes;
-      const beforeGap = i + 1 < files.length && files[i + 1].base > reach;
-      const followsGap = files[i].base > (i === 0 ? 0 : files[i - 1].base + files[i - 1].fileBytes);
-      await this.#inspectSegment(files[i], segmentEnd(files, i), i === files.length - 1, followsGap, beforeGap);
+      const { base } = files[i];
+      const followsGap = base > reached;
+      if (followsGap) this.#gaps.push({ base: reached, end: base });
+      reached = await this.#inspectSegment(files[i], segmentEnd(files, i), i === files.length - 1, followsGap);
     }
     const last = this.#segments[this.#segments.length - 1];
     return {
       segments: this.#segments,
       damage: this.#damage,
-      gaps: gapsOf(files),
+      gaps: this.#gaps,
       recordsByType: this.#recordsByType,
       entries: this.#segments.reduce((sum, segment) => sum + segment.entries, 0),
       entryBytes: this.#segments.reduce((sum, segment) => sum + segment.entryBytes, 0),
@@ -122,13 +124,16 @@ class LogInspection {
     };
   }
 
+  /**
+   * Returns the address that the segment reaches to. A file may have zeros behind its last entry, and then nothing tells
+   * how far it reached before what followed was reclaimed: what lies from there to the next segment is a gap.
+   */
   async #inspectSegment(
     segment: SegmentFile,
     end: LogAddress,
     isLast: boolean,
     followsGap: boolean,
-    beforeGap: boolean,
-  ): Promise<void> {
+  ): Promise<LogAddress> {
     const counts = emptyCounts(segment, !isLast);
     this.#segments.push(counts);
     this.#beginSegment(segment, followsGap);
@@ -138,18 +143,16 @@ class LogInspection {
       for (;;) {
         const range = { base: segment.base, path: segment.path, from, end, throughSequence: Infinity };
         const stop = await this.#scan(counts, range, file);
-        if (stop.reason === null) return;
+        if (stop.reason === null) return end;
         const tailRange = { base: segment.base, from: stop.address, fileBytes: segment.fileBytes };
-        if (isLast || beforeGap) {
-          const tail = await judgeTail(file, tailRange, this.#scanner, this.#checksum, this.#options);
-          if (tail.proof === null && (isLast || tail.strayBytes === 0)) {
-            if (isLast) this.#unfinishedBytes = tail.strayBytes;
-            return;
-          }
+        const tail = await judgeTail(file, tailRange, this.#scanner, this.#checksum, this.#options);
+        if (tail.proof === null && (isLast || tail.strayBytes === 0)) {
+          if (isLast) this.#unfinishedBytes = tail.strayBytes;
+          return stop.address;
         }
         this.#report(new LogDamage(segment.path, stop.address, stop.reason));
         const next = await findNextEntry(file, tailRange, this.#checksum, this.#options);
-        if (next === null || next.address >= end) return;
+        if (next === null || next.address >= end) return end;
         from = next.address;
         // What lies between is lost, and reported; the entries behind it are counted from where they begin.
         this.#scanner.sequence = -1;

@@ -21,7 +21,7 @@ import type {
 } from '../../src/runtime/mod.ts';
 import { DueAudit } from './due-audit.ts';
 import { EdgeAudit } from './edge-audit.ts';
-import { type ExpectedAckItem, expectAck, isSameVerdict } from './expected-ack.ts';
+import { type ExpectedAckItem, expectAck, idsKnownUs, isSameVerdict } from './expected-ack.ts';
 import { certainlyLeased, DeliveryRates, givenUp, isGivenUp } from './expected-limits.ts';
 import { claimableSince, claimed, type Delivery, leaseUsOf, objection, withExpiredPassed } from './expected-pop.ts';
 import { mayBeCleaned, miscount, trimObjection } from './expected-retention.ts';
@@ -231,6 +231,8 @@ export class Auditor {
 
   /** The ids of a segment that was reclaimed lay in a file that was damaged. */
   mayForgetIds = false;
+  /** Older ids were in no window at some time: they may be forgotten, also when a window was made longer since. */
+  #forgottenBeforeUs = Number.NEGATIVE_INFINITY;
   /** How long an empty partition stays; 0 = for ever. */
   readonly cleanupUs: number;
 
@@ -323,7 +325,8 @@ export class Auditor {
       }
       if (item.id !== null) first.set(item.id, i);
       let known = partition === undefined ? undefined : this.#remembered(partition, item.id, nowUs, windowUs);
-      if (this.mayForgetIds && result.status === itemStatus.queued) known = undefined;
+      const mayForget = this.mayForgetIds || (known !== undefined && known.stampUs < this.#forgottenBeforeUs);
+      if (mayForget && result.status === itemStatus.queued) known = undefined;
       if (known === undefined) {
         ensure(
           result.status === itemStatus.queued,
@@ -758,7 +761,7 @@ export class Auditor {
       for (const forgets of this.mayForgetIds ? [false, true] : [false]) look(base, cursor, forgets);
     };
     const look = (base: ExpectedCursor | null, cursor: ExpectedCursor | null, forgets: boolean): void => {
-      const expected = expectAck(partition, cursor, leaseStamp, asked, nowUs, forgets);
+      const expected = expectAck(partition, cursor, leaseStamp, asked, nowUs, this.#forgottenBeforeUs, forgets);
       if (expected.verdicts.every((verdict, i) => isSameVerdict(verdict, actual[i]))) {
         matching.push(expected);
         // Where nothing changed, it stays open how many expired records were passed over.
@@ -1042,6 +1045,10 @@ export class Auditor {
 
   #begin(moment: Moment, creating: ReadonlySet<string>, configures = false): void {
     this.#changes.sequence = moment.sequence;
+    let windowUs = idsKnownUs;
+    for (const { options } of this.queues.values())
+      windowUs = Math.max(windowUs, options.dedupWindowSeconds * 1_000_000);
+    this.#forgottenBeforeUs = Math.max(this.#forgottenBeforeUs, moment.nowUs - windowUs);
     if (!configures) this.#sync(moment, creating);
   }
 

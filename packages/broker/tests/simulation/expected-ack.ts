@@ -20,7 +20,7 @@ export interface AckVerdict {
 }
 
 /** Ids are known this long at least, microseconds; longer when the queue's dedup window is longer. */
-const idsKnownUs = 900_000_000;
+export const idsKnownUs = 900_000_000;
 
 /** True when what the broker said about an item is what was expected of it. */
 export function isSameVerdict(expected: ExpectedVerdict, actual: AckVerdict): boolean {
@@ -60,6 +60,7 @@ export function expectAck(
   leaseStamp: number,
   items: readonly ExpectedAckItem[],
   nowUs: number,
+  forgottenBeforeUs: number,
   forgets = false,
 ): ExpectedAck {
   if (cursor === null) return refused(items, cursor, ackError.stale);
@@ -76,7 +77,8 @@ export function expectAck(
   // What is gone is not filed.
   settled.filed = settled.filed.filter(({ offset }) => offset >= partition.logStart);
   const released = settled.next.lease === null;
-  const knownSinceUs = nowUs - Math.max(idsKnownUs, partition.queue.options.dedupWindowSeconds * 1_000_000);
+  const windowUs = Math.max(idsKnownUs, partition.queue.options.dedupWindowSeconds * 1_000_000);
+  const knownSinceUs = Math.max(nowUs - windowUs, forgottenBeforeUs);
   const verdicts = items.map((item, i): ExpectedVerdict => {
     const at = places[i];
     if (at === 'unknown') return { error: ackError.stale, released, dlq: false, noop: false };

@@ -149,7 +149,8 @@ export function claimed(
  */
 export function claimableSince(partition: ExpectedPartition, cursor: ExpectedCursor, nowUs: number): number | null {
   const { queue } = partition;
-  let offset = cursor.committed + 1;
+  // What was removed is not there for anybody.
+  let offset = Math.max(cursor.committed + 1, partition.logStart);
   while (isCancelled(partition, offset)) offset++;
   const next = partition.records[offset] as ExpectedRecord | undefined;
   // One that is at its limit is given up, and no answer tells.

@@ -117,6 +117,27 @@ test('a segment with a damaged header, or a missing one, is reported and the oth
   assert.equal(gapDamage(missing.gaps, () => undefined)?.address, segments[0].end);
 });
 
+test('zeros behind a segment, as far as the next one that is left and further, are no damage where that was reclaimed', async () => {
+  const { disk, segments } = await writtenLog();
+  const [first, second] = disk.paths();
+  const bytes = disk.contents(first);
+  for (const zeros of [1, 64, segments[1].end - segments[1].base, 100_000]) {
+    const longer = new Uint8Array(bytes.length + zeros);
+    longer.set(bytes);
+    disk.place(first, longer);
+    if (disk.paths().includes(second)) disk.takeAway(second);
+    const report = await inspectLog(disk, hasher);
+    assert.deepEqual(report.damage, [], `${zeros} zeros`);
+    const gap = { base: segments[0].end, end: segments[2].base };
+    assert.deepEqual(report.gaps, [gap]);
+    assert.equal(
+      gapDamage(report.gaps, () => gap),
+      null,
+    );
+    assert.equal(gapDamage(report.gaps, () => undefined)?.address, segments[0].end);
+  }
+});
+
 test('records whose lengths do not fit their entry are reported', async () => {
   const disk = new SimulatedDisk();
   const log = await openLog(disk);
