@@ -110,7 +110,8 @@ export const queueOptionTable = {
     default: 3600,
     min: 0,
     max: secondsMax,
-    meaning: 'How long a transactionId is remembered; 0 = not at all.',
+    meaning:
+      'How long a transactionId is remembered; 0 = not at all. A longer window does not bring back what was forgotten before.',
   },
   retentionSinkHold: {
     type: 'text',
