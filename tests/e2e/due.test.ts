@@ -324,6 +324,17 @@ describe('due messages', { concurrency: 8 }, () => {
     assert.equal(read.body.entries[0].records.length, 5, 'reads by offset show what was cancelled');
   });
 
+  it('are named by their message id also when a producer has taken it for a transactionId since', async () => {
+    const queue = freshName('q');
+    const waiting = await due.one(queue, 'p', 'm0', { delayMs: day });
+    await due.one(queue, 'p', waiting.message_id);
+    for (const path of [waiting.message_id, `queues/${queue}/partitions/p/${waiting.message_id}`]) {
+      const { status, body } = await due.move(path, { delayMs: 2 * day });
+      assert.equal(status, 200, path);
+      assert.equal(body.offset, waiting.offset);
+    }
+  });
+
   it('show their time wherever they are read before it, and that they were cancelled', async () => {
     interface Shown {
       readonly offset: number;

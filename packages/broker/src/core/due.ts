@@ -56,14 +56,19 @@ export interface RecordName {
 
 const parts: IdParts = { stampUs: 0, number: 0, index: 0 };
 
-/** Offset of the newest record with this transactionId, else of the one with this message id; or one of `idLookup`. */
+/**
+ * Offset of the record with this message id, else of the newest one with this transactionId; or one of `idLookup`. Message
+ * ids are the broker's and name one record each, also when a producer took one for a transactionId later.
+ */
 function offsetOfName(context: DecisionContext, lane: number, pid: number, name: RecordName): number {
   const { bytes, hashHigh, hashLow } = name;
-  const { logStart } = context.state.partitions;
+  if (parseId(context.state.identity, bytes, 0, bytes.length, parts) && parts.number === pid) {
+    const offset = offsetOfMessageId(context, lane, pid, parts);
+    if (offset !== idLookup.absent) return offset;
+  }
   const offset = offsetOfId(context, lane, pid, hashHigh, hashLow, 0, bytes, 0, bytes.length);
-  if (offset === idLookup.missing || offset >= logStart[lane]) return offset;
-  const isMessageId = parseId(context.state.identity, bytes, 0, bytes.length, parts) && parts.number === pid;
-  return isMessageId ? offsetOfMessageId(context, lane, pid, parts) : idLookup.absent;
+  const isKept = offset >= context.state.partitions.logStart[lane];
+  return isKept || offset === idLookup.missing ? offset : idLookup.absent;
 }
 
 /** What became of a record that was moved or cancelled. */

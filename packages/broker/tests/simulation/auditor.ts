@@ -233,6 +233,8 @@ export class Auditor {
   mayForgetIds = false;
   /** Older ids were in no window at some time: they may be forgotten, also when a window was made longer since. */
   #forgottenBeforeUs = Number.NEGATIVE_INFINITY;
+  /** The latest time of all decisions: a broker that starts again may begin a little before it. */
+  #latestUs = 0;
   /** How long an empty partition stays; 0 = for ever. */
   readonly cleanupUs: number;
 
@@ -592,7 +594,9 @@ export class Auditor {
 
   /** Where the group may be in the partition, as far as the answers so far tell. */
   #candidates(partition: ExpectedPartition, group: string, nowUs: number): readonly ExpectedCursor[] {
-    return this.#known(partition, group, nowUs).flatMap((cursor) => withExpiredPassed(partition, cursor, nowUs));
+    return this.#known(partition, group, nowUs).flatMap((cursor) =>
+      withExpiredPassed(partition, cursor, nowUs, this.#latestUs),
+    );
   }
 
   /** The same, but for expired records that may have been passed over. */
@@ -757,8 +761,11 @@ export class Auditor {
     const matching: ReturnType<typeof expectAck>[] = [];
     const next: ExpectedCursor[] = [];
     const expectations: string[] = [];
+    const stampOf = ({ id }: ExpectedAckItem): number =>
+      partition.records[partition.offsets.get(id)?.at(-1) ?? -1]?.stampUs ?? Number.POSITIVE_INFINITY;
+    const mayForget = this.mayForgetIds || asked.some((item) => stampOf(item) < this.#forgottenBeforeUs);
     const consider = (base: ExpectedCursor | null, cursor: ExpectedCursor | null): void => {
-      for (const forgets of this.mayForgetIds ? [false, true] : [false]) look(base, cursor, forgets);
+      for (const forgets of mayForget ? [false, true] : [false]) look(base, cursor, forgets);
     };
     const look = (base: ExpectedCursor | null, cursor: ExpectedCursor | null, forgets: boolean): void => {
       const expected = expectAck(partition, cursor, leaseStamp, asked, nowUs, this.#forgottenBeforeUs, forgets);
@@ -770,7 +777,7 @@ export class Auditor {
       } else expectations.push(`${JSON.stringify(expected.verdicts)} for ${JSON.stringify(cursor)}`);
     };
     for (const base of this.#known(partition, group, nowUs)) {
-      for (const cursor of withExpiredPassed(partition, base, nowUs)) consider(base, cursor);
+      for (const cursor of withExpiredPassed(partition, base, nowUs, this.#latestUs)) consider(base, cursor);
     }
     // A group without a known cursor may not have one at all.
     if (!partition.cursors.has(group)) consider(null, null);
@@ -1048,6 +1055,7 @@ export class Auditor {
     let windowUs = idsKnownUs;
     for (const { options } of this.queues.values())
       windowUs = Math.max(windowUs, options.dedupWindowSeconds * 1_000_000);
+    this.#latestUs = Math.max(this.#latestUs, moment.nowUs);
     this.#forgottenBeforeUs = Math.max(this.#forgottenBeforeUs, moment.nowUs - windowUs);
     if (!configures) this.#sync(moment, creating);
   }
@@ -1178,6 +1186,7 @@ export class Auditor {
    */
   compare({ state, nowUs, sequence }: Moment): void {
     this.#changes.sequence = sequence;
+    if (nowUs < Number.POSITIVE_INFINITY) this.#latestUs = Math.max(this.#latestUs, nowUs);
     this.#sync({ state, nowUs, sequence }, new Set());
     ensure(
       state.partitions.count === this.partitions.size,

@@ -49,11 +49,15 @@ export function leaseUsOf(request: PopRequest, queueLeaseSeconds: number, maxSec
   return (maxSeconds > 0 ? Math.min(seconds, maxSeconds) : seconds) * 1_000_000;
 }
 
-/** The cursor and where it may be when expired and cancelled records were passed over without a reply. */
+/**
+ * The cursor and where it may be when expired and cancelled records were passed over without a reply, now or, if a broker
+ * was there before, by `latestUs`.
+ */
 export function withExpiredPassed(
   partition: ExpectedPartition,
   cursor: ExpectedCursor,
   nowUs: number,
+  latestUs = nowUs,
 ): readonly ExpectedCursor[] {
   if (hasLiveLease(cursor, nowUs)) return [cursor];
   const found = [cursor];
@@ -65,7 +69,11 @@ export function withExpiredPassed(
     for (let offset = committed + 1; offset <= partition.last; ) {
       if (!isCancelled(partition, offset)) {
         const append = partition.appendOf(offset);
-        if (!partition.queue.mayHaveExpired(append.stampUs, nowUs)) break;
+        if (!partition.queue.mayHaveExpired(append.stampUs, Math.max(nowUs, latestUs))) break;
+        // A record of the append that has a time of its own stands apart.
+        for (let before = offset; before < append.last; before++) {
+          if (partition.due.has(before + 1)) found.push({ ...cursor, committed: before });
+        }
         offset = append.last;
       }
       found.push({ ...cursor, committed: offset++ });
