@@ -1,7 +1,7 @@
 /**
  * `Background` on a worker thread. The thread is started for the first job and ended when there has been none for a
- * while: soon after a snapshot, because it holds the memory of a whole state, later after an index, because starting it
- * costs as much as half of one.
+ * while, because it holds some 80 MB, and the memory of a whole state after a snapshot. Starting it costs as much as half
+ * of an index, so it waits longer for the next one of those.
  */
 import { Worker } from 'node:worker_threads';
 import type { Background, BuiltSnapshot } from './ports/mod.ts';
@@ -23,7 +23,7 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-const idleMs = { index: 20_000, snapshot: 2000 } as const;
+const idleMs = { index: 4000, snapshot: 2000 } as const;
 
 export class WorkerBackground implements Background {
   readonly #location: string;

@@ -44,7 +44,7 @@ const repairsPerQuestion = 3;
 
 /** Limits of the index. Each has a default. */
 export interface IndexOptions {
-  /** Memory for rows of sealed segments whose sidecars are in use, in bytes. Default 32 MiB. */
+  /** Memory for rows of sealed segments whose sidecars are in use, in bytes. Default 16 MiB. */
   readonly keptRowBytes?: number;
   /** Memory for pages of sidecars, in bytes. Default 16 MiB, at least 4 KiB. */
   readonly indexCacheBytes?: number;
@@ -55,7 +55,7 @@ export interface IndexOptions {
 }
 
 const optionTable = {
-  keptRowBytes: { default: 32 * 1024 * 1024, min: 0 },
+  keptRowBytes: { default: 16 * 1024 * 1024, min: 0 },
   indexCacheBytes: { default: 16 * 1024 * 1024, min: 4096 },
   rememberedBlocksMax: { default: 131_072, min: 128 },
   openSidecarsMax: { default: 128, min: 1 },

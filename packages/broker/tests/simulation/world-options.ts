@@ -211,7 +211,7 @@ export function drawWorld(seed: number): WorldOptions {
     snapshotLogBytes: one(2048, 8192, 65_536, 1_000_000_000),
     indexCacheBytes: one(4096, 65_536, 1_000_000),
     rememberedBlocksMax: one(128, 10_000),
-    keptRowBytes: one(0, 65_536, 262_144, 32 * 1024 * 1024),
+    keptRowBytes: one(0, 65_536, 262_144, 16 * 1024 * 1024),
     retention: drawRetention(seed),
   };
 }
