@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { BrokerProcess, repositoryRoot } from '../e2e/broker-process.ts';
-import { documentedExamples, programOf } from './documented-examples.ts';
+import { documentedExamples, membersWithoutExample, programOf } from './documented-examples.ts';
 
 const run = promisify(execFile);
 
@@ -49,4 +49,8 @@ test('every example compiles under the rules of the tree, and runs', { timeout: 
     await broker.dispose();
     await rm(folder, { recursive: true });
   }
+});
+
+test('every method of the classes that programs see has an example', () => {
+  assert.deepEqual(membersWithoutExample(join(repositoryRoot, 'packages/client/src')), []);
 });

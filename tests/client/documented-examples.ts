@@ -24,8 +24,25 @@ export function documentedExamples(folder: string): DocumentedExample[] {
   return examples;
 }
 
+/** Methods and getters of the classes that the package exports whose doc comment has no `@example`, by file and name. */
+export function membersWithoutExample(folder: string): string[] {
+  const found: string[] = [];
+  const exported = /export \{([^}]*)\} from '\.\/([\w-]+)\.ts';/g;
+  for (const [, names, file] of readFileSync(join(folder, 'mod.ts'), 'utf8').matchAll(exported)) {
+    const text = readFileSync(join(folder, `${file}.ts`), 'utf8');
+    for (const name of names.matchAll(/\b(?<!type )([A-Z]\w*)/g)) {
+      const body = new RegExp(`export class ${name[1]}\\b[\\s\\S]*?\\n\\}`).exec(text)?.[0] ?? '';
+      const member = /\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\n {2}(?:async |get )*(\w+)[<(]/g;
+      for (const [, doc, called] of body.matchAll(member)) {
+        if (!/@example|@internal/.test(doc) && called !== 'constructor') found.push(`${file}.ts: ${name[1]}.${called}`);
+      }
+    }
+  }
+  return found;
+}
+
 /** What the examples assume. `client` is one that a test has pointed at a broker. */
-const prelude = `import { LaneClient, LaneError, type StandardSchema } from '@lanemq/client';
+const prelude = `import { LaneClient, LaneError, newTransactionId, type StandardSchema } from '@lanemq/client';
 
 interface Order { readonly orderId: number }
 const url = process.env['LANEMQ_URL'] ?? '';

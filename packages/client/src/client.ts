@@ -138,33 +138,64 @@ export class LaneClient {
     return Array.isArray(leases) ? outcomes : outcomes[0];
   }
 
-  /** Resolves when what is in all buffers was sent. */
+  /**
+   * Resolves when what is in all buffers was sent.
+   *
+   * @example
+   * await client.flushAllBuffers();
+   */
   flushAllBuffers(): Promise<void> {
     return this.#context.buffers.flushAll();
   }
 
-  /** What is in the buffers. */
+  /**
+   * What is in the buffers.
+   *
+   * @example
+   * const { totalBufferedMessages } = client.getBufferStats();
+   */
   getBufferStats(): BufferStats {
     return this.#context.buffers.stats();
   }
 
-  /** Deletes a group from all queues; without `deleteMetadata` its positions only, and it starts again as it first did. */
+  /**
+   * Deletes a group from all queues; without `deleteMetadata` its positions only, and it starts again as it first did.
+   *
+   * @example
+   * await client.deleteConsumerGroup('reports');
+   */
   deleteConsumerGroup(group: string, deleteMetadata = true): Promise<GroupDeletion> {
     return this.admin.deleteConsumerGroup(group, deleteMetadata);
   }
 
-  /** Makes a registered group start from an ISO time wherever it has no position yet. */
+  /**
+   * Makes a registered group start from an ISO time wherever it has no position yet.
+   *
+   * @example
+   * await client.updateConsumerGroupTimestamp('billing', '2026-01-31T12:00:00Z');
+   */
   updateConsumerGroupTimestamp(group: string, timestamp: string): Promise<GroupStart> {
     return this.admin.updateConsumerGroupTimestamp(group, timestamp);
   }
 
-  /** On SIGINT and SIGTERM close this client first. On by default. */
+  /**
+   * On SIGINT and SIGTERM close this client first. On by default.
+   *
+   * @example
+   * client.enableGracefulShutdown();
+   * client.disableGracefulShutdown();
+   */
   enableGracefulShutdown(): void {
     this.#handlesSignals = true;
     this.#watchSignals();
   }
 
-  /** Leave signals alone. */
+  /**
+   * Leave signals alone.
+   *
+   * @example
+   * client.disableGracefulShutdown();
+   */
   disableGracefulShutdown(): void {
     this.#handlesSignals = false;
     signalHandlers.remove(this.#closeOnSignal);
@@ -175,6 +206,10 @@ export class LaneClient {
    * most 30 s for each. Later calls are refused with `closed`.
    *
    * @throws LaneError `closed` when messages were left in buffers that could not be sent in time.
+   *
+   * @example
+   * const client = new LaneClient('http://127.0.0.1:6632');
+   * await client.close();
    */
   close(): Promise<void> {
     this.#closing ??= this.#close();

@@ -67,22 +67,42 @@ export class DeadLetterQueue<T = unknown> {
     this.#page = page;
   }
 
-  /** Size of the page, 1 to 1,000. Default 100. */
+  /**
+   * Size of the page, 1 to 1,000. Default 100.
+   *
+   * @example
+   * const { messages } = await client.queue('orders').dlq('billing').limit(50).get();
+   */
   limit(count: number): DeadLetterQueue<T> {
     return this.#with({ limit: count });
   }
 
-  /** Rows to skip. Default 0. */
+  /**
+   * Rows to skip. Default 0.
+   *
+   * @example
+   * const { messages } = await client.queue('orders').dlq('billing').offset(50).get();
+   */
   offset(count: number): DeadLetterQueue<T> {
     return this.#with({ offset: count });
   }
 
-  /** Failed at this time or later, ISO-8601. Sent; the broker of this release does not look at it. */
+  /**
+   * Failed at this time or later, ISO-8601. Sent; the broker of this release does not look at it.
+   *
+   * @example
+   * const { messages } = await client.queue('orders').dlq('billing').from('2026-01-31T12:00:00Z').get();
+   */
   from(time: string): DeadLetterQueue<T> {
     return this.#with({ from: time });
   }
 
-  /** Failed at this time or earlier, ISO-8601. Sent; the broker of this release does not look at it. */
+  /**
+   * Failed at this time or earlier, ISO-8601. Sent; the broker of this release does not look at it.
+   *
+   * @example
+   * const { messages } = await client.queue('orders').dlq('billing').to('2026-01-31T12:00:00Z').get();
+   */
   to(time: string): DeadLetterQueue<T> {
     return this.#with({ to: time });
   }
@@ -91,6 +111,9 @@ export class DeadLetterQueue<T = unknown> {
    * A page, newest failure first; `total` counts all that match.
    *
    * @throws LaneError `bad_payload` when the queue has a schema and a payload does not pass it.
+   *
+   * @example
+   * const { messages, total } = await client.queue<Order>('orders').dlq('billing').get();
    */
   async get(): Promise<DeadLetterPage<T>> {
     const query = queryOf({
@@ -114,20 +137,36 @@ export class DeadLetterQueue<T = unknown> {
    * look whether the dead letter is still there. `id` is that of a row of `get()`.
    *
    * @throws LaneError with status 404 when there is none, 409 when the push was refused.
+   *
+   * @example
+   * await client.ack(message, 'dlq');
+   * const letters = client.queue('orders').dlq('examples');
+   * const { messages } = await letters.get();
+   * await letters.replay(messages[0].id);
    */
   async replay(id: string, target: ReplayTarget = {}): Promise<ReplayResult> {
     const path = `/api/v1/dlq/${pathSegment(id)}/replay`;
     return objectIn(await this.#context.transport.send({ method: 'POST', path, body: target, repeatable: false }));
   }
 
-  /** Deletes all of them; resolves with how many. */
+  /**
+   * Deletes all of them; resolves with how many.
+   *
+   * @example
+   * const purged = await client.queue('orders').dlq('billing').purge();
+   */
   async purge(): Promise<number> {
     const query = queryOf({ queue: this.#queue, consumerGroup: this.#group });
     const answer = await this.#context.transport.send({ method: 'DELETE', path: `/api/v1/dlq${query}` });
     return objectIn<{ deleted: number }>(answer).deleted;
   }
 
-  /** Counts those that {@link redrive} would replay; nothing is changed. */
+  /**
+   * Counts those that {@link redrive} would replay; nothing is changed.
+   *
+   * @example
+   * const count = await client.queue('orders').dlq('billing').countRedrive();
+   */
   async countRedrive(options: RedriveOptions = {}): Promise<number> {
     return (await this.#redrive<{ matched: number }>(options, true)).matched;
   }
@@ -137,6 +176,9 @@ export class DeadLetterQueue<T = unknown> {
    * it is. Sent once.
    *
    * @throws LaneError `retry` when too many run already.
+   *
+   * @example
+   * const { id } = await client.queue('orders').dlq('billing').redrive({ max: 100 });
    */
   async redrive(options: RedriveOptions = {}): Promise<Redrive> {
     return (await this.#redrive<{ redrive: Redrive }>(options, false)).redrive;

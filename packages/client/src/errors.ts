@@ -98,7 +98,17 @@ export class LaneError extends Error {
     this.issues = facts.issues ?? [];
   }
 
-  /** True after an abort: the same as the code `aborted`. */
+  /**
+   * True after an abort: the same as the code `aborted`.
+   *
+   * @example
+   * await client
+   *   .queue('orders')
+   *   .popResult({ signal })
+   *   .catch((error: unknown) => {
+   *     if (!(error instanceof LaneError && error.aborted)) throw error;
+   *   });
+   */
   get aborted(): boolean {
     return this.code === 'aborted';
   }

@@ -20,13 +20,29 @@ export class CallbackOperation<Result> extends Promise<Result> {
     return Promise;
   }
 
-  /** Called with the result. */
+  /**
+   * Called with the result.
+   *
+   * @example
+   * await client
+   *   .queue('orders')
+   *   .create()
+   *   .onSuccess((made) => console.log(made));
+   */
   onSuccess(callback: (result: Result) => unknown): this {
     this.#onSuccess = callback;
     return this;
   }
 
-  /** Called with the error; nothing is rejected then, and the promise resolves with null. */
+  /**
+   * Called with the error; nothing is rejected then, and the promise resolves with null.
+   *
+   * @example
+   * await client
+   *   .queue('orders')
+   *   .create()
+   *   .onError((error) => pageSomebody(String(error)));
+   */
   onError(callback: (error: unknown) => unknown): CallbackOperation<Result | null> {
     this.#onError = callback;
     return this as CallbackOperation<Result | null>;
@@ -66,13 +82,31 @@ export class ConsumeOperation<Handled> extends Promise<void> {
     return Promise;
   }
 
-  /** Called after the handler, with what it handled and what it returned. */
+  /**
+   * Called after the handler, with what it handled and what it returned.
+   *
+   * @example
+   * await client
+   *   .queue('orders')
+   *   .group('billing')
+   *   .consume((messages) => charge(messages), { signal })
+   *   .onSuccess((messages) => console.log(messages));
+   */
   onSuccess(callback: (handled: Handled, result: unknown) => unknown): this {
     this.#callbacks.onSuccess = callback as (handled: unknown, result: unknown) => unknown;
     return this;
   }
 
-  /** Called with what the handler threw at, and the error. What is behind it in its partition goes back. */
+  /**
+   * Called with what the handler threw at, and the error. What is behind it in its partition goes back.
+   *
+   * @example
+   * await client
+   *   .queue('orders')
+   *   .group('billing')
+   *   .consume((messages) => charge(messages), { signal })
+   *   .onError((messages, error) => console.log(messages, error));
+   */
   onError(callback: (handled: Handled, error: unknown) => unknown): this {
     this.#callbacks.onError = callback as (handled: unknown, error: unknown) => unknown;
     return this;

@@ -82,13 +82,29 @@ export class PushOperation<Result> extends Promise<Result> {
     return Promise;
   }
 
-  /** Called with what was stored, or taken into the buffer. */
+  /**
+   * Called with what was stored, or taken into the buffer.
+   *
+   * @example
+   * await client
+   *   .queue<Order>('orders')
+   *   .push({ orderId: 9137 })
+   *   .onSuccess((items) => console.log(items));
+   */
   onSuccess(callback: (items: readonly PushedItem[]) => unknown): this {
     this.#callbacks.onSuccess = callback;
     return this;
   }
 
-  /** Called with what the partition knew already; `result` has the id and offset of the first. */
+  /**
+   * Called with what the partition knew already; `result` has the id and offset of the first.
+   *
+   * @example
+   * await client
+   *   .queue<Order>('orders')
+   *   .push({ payload: { orderId: 9137 }, transactionId: 'order-9137' })
+   *   .onDuplicate((items) => console.log(items));
+   */
   onDuplicate(callback: (items: readonly PushedItem[], error: LaneError) => unknown): this {
     this.#callbacks.onDuplicate = callback;
     return this;
@@ -96,6 +112,12 @@ export class PushOperation<Result> extends Promise<Result> {
 
   /**
    * Called with what was not stored: nothing is rejected then. A push that failed as a whole resolves with null.
+   *
+   * @example
+   * await client
+   *   .queue<Order>('orders')
+   *   .push({ orderId: 9137 })
+   *   .onError((_items, error) => pageSomebody(error.message));
    */
   onError(callback: (items: readonly PushedItem[], error: LaneError) => unknown): PushOperation<Result | null> {
     this.#callbacks.onError = callback;

@@ -146,102 +146,228 @@ export class QueueBuilder<In = unknown, Out = In, Modes extends Mode = never> {
     this.#settings = settings ?? initialSettings(context.autopilotDefault);
   }
 
-  /** A label of the queue: given to `create`, or what a pop without a queue name looks for. */
+  /**
+   * A label of the queue: given to `create`, or what a pop without a queue name looks for.
+   *
+   * @example
+   * const [message] = await client.queue('').namespace('shop').batch(1).pop();
+   */
   namespace(label: string): this {
     return this.#with({ namespace: label });
   }
 
-  /** The second label of the queue. */
+  /**
+   * The second label of the queue.
+   *
+   * @example
+   * const [message] = await client.queue('').task('billing').batch(1).pop();
+   */
   task(label: string): this {
     return this.#with({ task: label });
   }
 
-  /** Options for `create`; several calls add up. Options without an ending in their name are seconds. */
+  /**
+   * Options for `create`; several calls add up. Options without an ending in their name are seconds.
+   *
+   * @example
+   * await client.queue('orders').config({ leaseTime: 30 }).create();
+   */
   config(options: QueueOptionChanges): this {
     return this.#with({ options: { ...this.#settings.options, ...options } });
   }
 
-  /** One partition. Default: pushes go to `Default`, pops and consumers look at every partition. */
+  /**
+   * One partition. Default: pushes go to `Default`, pops and consumers look at every partition.
+   *
+   * @example
+   * await client.queue<Order>('orders').partition('customer-42').push({ orderId: 9137 });
+   */
   partition(name: string): this {
     return this.#with({ partition: name || 'Default' });
   }
 
-  /** A consumer group. Default: queue mode, the group that is there when none is named. */
+  /**
+   * A consumer group. Default: queue mode, the group that is there when none is named.
+   *
+   * @example
+   * const messages = await client.queue('orders').group('billing').pop();
+   */
   group(name: string): this {
     return this.#with({ group: name });
   }
 
-  /** Collect pushes here and send many with one request; see {@link BufferOptions}. Default off. */
+  /**
+   * Collect pushes here and send many with one request; see {@link BufferOptions}. Default off.
+   *
+   * @example
+   * const orders = client.queue<Order>('orders').buffer({ messageCount: 100, timeMillis: 50 });
+   * await orders.push({ orderId: 9137 });
+   * await orders.flushBuffer();
+   */
   buffer(options: BufferOptions = {}): QueueBuilder<In, Out, Modes | 'buffered'> {
     return this.#with({ buffer: options });
   }
 
-  /** Where a group starts that the queue has never seen: with what is there, or with what comes. Default: the broker's. */
+  /**
+   * Where a group starts that the queue has never seen: with what is there, or with what comes. Default: the broker's.
+   *
+   * @example
+   * const messages = await client.queue('orders').group('audit').subscriptionMode('all').pop();
+   */
   subscriptionMode(mode: 'all' | 'new' | (string & {})): this {
     return this.#with({ subscriptionMode: mode });
   }
 
-  /** `now`, or an ISO time to start from; for a group that the queue has never seen. */
+  /**
+   * `now`, or an ISO time to start from; for a group that the queue has never seen.
+   *
+   * @example
+   * const messages = await client.queue('orders').group('live').subscriptionFrom('now').wait(false).pop();
+   */
   subscriptionFrom(time: 'now' | (string & {})): this {
     return this.#with({ subscriptionFrom: time });
   }
 
-  /** Deliver the newest message of each partition only: a property of the group, fixed by its first pop. Default off. */
+  /**
+   * Deliver the newest message of each partition only: a property of the group, fixed by its first pop. Default off.
+   *
+   * @example
+   * const latest = await client.queue('orders').group('screen').conflation().wait(false).pop();
+   */
   conflation(on = true): this {
     return this.#with({ conflation: on });
   }
 
-  /** Most messages of a pop, over all partitions. 0 and the default: the broker chooses; 1 when autopilot is off. */
+  /**
+   * Most messages of a pop, over all partitions. 0 and the default: the broker chooses; 1 when autopilot is off.
+   *
+   * @example
+   * const messages = await client.queue('orders').group('billing').batch(100).pop();
+   */
   batch(count: number): this {
     return this.#with({ batch: count });
   }
 
-  /** Most partitions of a pop, 1 to 64. Default: the broker chooses; 1 when autopilot is off. */
+  /**
+   * Most partitions of a pop, 1 to 64. Default: the broker chooses; 1 when autopilot is off.
+   *
+   * @example
+   * const messages = await client.queue('orders').group('billing').partitions(10).batch(100).pop();
+   */
   partitions(count: number): this {
     return this.#with({ partitions: atLeast('partitions', count, 1) });
   }
 
-  /** Let the broker choose what is unset of `batch` and `partitions`. Default on. */
+  /**
+   * Let the broker choose what is unset of `batch` and `partitions`. Default on.
+   *
+   * @example
+   * await client.queue('orders').group('billing').autopilot().consume((messages) => charge(messages), { signal });
+   */
   autopilot(on = true): this {
     return this.#with({ autopilot: on });
   }
 
-  /** Wait at the broker while there is nothing. Default true. */
+  /**
+   * Wait at the broker while there is nothing. Default true.
+   *
+   * @example
+   * const messages = await client.queue('orders').group('billing').wait(false).pop();
+   */
   wait(on: boolean): this {
     return this.#with({ wait: on });
   }
 
-  /** How long a poll waits, in milliseconds, at most 60,000. Default 30,000. */
+  /**
+   * How long a poll waits, in milliseconds, at most 60,000. Default 30,000.
+   *
+   * @example
+   * const messages = await client.queue('orders').group('billing').timeoutMillis(200).pop();
+   */
   timeoutMillis(millis: number): this {
     return this.#with({ timeoutMillis: atLeast('timeoutMillis', millis, 0) });
   }
 
-  /** Length of the lease in seconds. Default: the queue's `leaseTime`. */
+  /**
+   * Length of the lease in seconds. Default: the queue's `leaseTime`.
+   *
+   * @example
+   * const messages = await client.queue('orders').group('billing').leaseSeconds(120).pop();
+   */
   leaseSeconds(seconds: number): this {
     return this.#with({ leaseSeconds: atLeast('leaseSeconds', seconds, 1) });
   }
 
-  /** Handlers of a consumer that run side by side; each partition is with one of them at a time. Default 1. */
+  /**
+   * Handlers of a consumer that run side by side; each partition is with one of them at a time. Default 1.
+   *
+   * @example
+   * await client
+   *   .queue('orders')
+   *   .group('billing')
+   *   .concurrency(10)
+   *   .consume((messages) => charge(messages), { signal });
+   */
   concurrency(count: number): this {
     return this.#with({ concurrency: atLeast('concurrency', count, 1) });
   }
 
-  /** A consumer ends after so many messages. Default: never. */
+  /**
+   * A consumer ends after so many messages. Default: never.
+   *
+   * @example
+   * await client
+   *   .queue('orders')
+   *   .group('billing')
+   *   .limit(1)
+   *   .consume((messages) => charge(messages), { signal });
+   */
   limit(count: number): this {
     return this.#with({ limit: atLeast('limit', count, 0) });
   }
 
-  /** A consumer ends after so many milliseconds without a message. Default: never. */
+  /**
+   * A consumer ends after so many milliseconds without a message. Default: never.
+   *
+   * @example
+   * await client
+   *   .queue('orders')
+   *   .group('billing')
+   *   .idleMillis(200)
+   *   .consume((messages) => charge(messages), { signal });
+   */
   idleMillis(millis: number): this {
     return this.#with({ idleMillis: atLeast('idleMillis', millis, 0) });
   }
 
-  /** The handler of a consumer gets one message instead of the array of one pop. */
+  /**
+   * The handler of a consumer gets one message instead of the array of one pop.
+   *
+   * @example
+   * await client
+   *   .queue<Order>('orders')
+   *   .group('billing')
+   *   .each()
+   *   .consume((order) => charge(order.data.orderId), { signal });
+   */
   each(): QueueBuilder<In, Out, Modes | 'each'> {
     return this.#with({ each: true });
   }
 
-  /** A consumer settles what its handler did: acks when it returned, fails when it threw. Default true. */
+  /**
+   * A consumer settles what its handler did: acks when it returned, fails when it threw. Default true.
+   *
+   * @example
+   * await client
+   *   .queue<Order>('orders')
+   *   .group('billing')
+   *   .autoAck(false)
+   *   .each()
+   *   .consume(async (order) => {
+   *     await charge(order.data.orderId);
+   *     await client.ack(order);
+   *   }, { signal });
+   */
   autoAck(on: boolean): this {
     return this.#with({ autoAck: on });
   }
@@ -250,13 +376,25 @@ export class QueueBuilder<In = unknown, Out = In, Modes extends Mode = never> {
    * Keep the lease while the handler runs, by extending it by 60 s (or `leaseSeconds`) every so many milliseconds; default a
    * third of that. Without an interval a pop asks for a lease of 60 s when nothing else was said, so that the first
    * renewal cannot come too late.
+   *
+   * @example
+   * await client
+   *   .queue('orders')
+   *   .group('billing')
+   *   .renewLease()
+   *   .consume((messages) => charge(messages), { signal });
    */
   renewLease(on = true, intervalMillis?: number): this {
     const interval = intervalMillis === undefined ? null : atLeast('intervalMillis', intervalMillis, 1);
     return this.#with({ renewLease: on, renewIntervalMillis: interval });
   }
 
-  /** Settle at delivery instead of leasing, with `pop`: at most once, a lost answer loses its messages. */
+  /**
+   * Settle at delivery instead of leasing, with `pop`: at most once, a lost answer loses its messages.
+   *
+   * @example
+   * const messages = await client.queue('orders').group('metrics').commitOnDelivery().wait(false).pop();
+   */
   commitOnDelivery(on = true): QueueBuilder<In, Out, Modes | 'commitOnDelivery'> {
     return this.#with({ commitOnDelivery: on });
   }
@@ -278,13 +416,22 @@ export class QueueBuilder<In = unknown, Out = In, Modes extends Mode = never> {
    * Changes options of the queue and nothing else; creates it when it does not exist.
    *
    * @throws LaneError `bad_request` when an option is out of its bounds.
+   *
+   * @example
+   * await client.queue('orders').configure({ leaseTime: 60 });
    */
   configure(options: QueueOptionChanges = {}, settings: ConfigureSettings = {}): Promise<QueueConfiguration> {
     const { options: configured, namespace, task } = this.#settings;
     return this.#configure({ ...configured, ...options }, { namespace, task, ...settings });
   }
 
-  /** Deletes the queue with its partitions, groups and dead letters. Deleting what is not there is no error. */
+  /**
+   * Deletes the queue with its partitions, groups and dead letters. Deleting what is not there is no error.
+   *
+   * @example
+   * await client.queue('scratch').create();
+   * await client.queue('scratch').delete();
+   */
   delete(): CallbackOperation<QueueDeletion> {
     const path = () => `/api/v1/resources/queues/${pathSegment(this.name)}`;
     return new CallbackOperation(async () =>
@@ -338,7 +485,12 @@ export class QueueBuilder<In = unknown, Out = In, Modes extends Mode = never> {
     });
   }
 
-  /** Resolves when what is in the buffer of this queue and partition was sent. */
+  /**
+   * Resolves when what is in the buffer of this queue and partition was sent.
+   *
+   * @example
+   * await client.queue('orders').partition('customer-42').flushBuffer();
+   */
   flushBuffer(): Promise<void> {
     return this.#context.buffers.flush(this.name, this.#settings.partition ?? 'Default');
   }
@@ -368,6 +520,9 @@ export class QueueBuilder<In = unknown, Out = In, Modes extends Mode = never> {
    * As {@link pop}, with what the broker chose, and rejecting when it did not answer.
    *
    * @throws LaneError `bad_payload` when the schema does not take a payload: the messages come again when their lease ends.
+   *
+   * @example
+   * const { messages } = await client.queue('orders').group('billing').popResult({ signal });
    */
   async popResult({ signal }: CallOptions = {}): Promise<PopResult<Out>> {
     const { messages: wire, autopilot } = await popMessages(this.#context, this.#target(), this.#settings, signal);
@@ -435,7 +590,12 @@ export class QueueBuilder<In = unknown, Out = In, Modes extends Mode = never> {
     return fetchPartitions<In>(this.#context.transport, this.name, partitions, options);
   }
 
-  /** The first record of each partition at or after a time: epoch milliseconds or ISO. */
+  /**
+   * The first record of each partition at or after a time: epoch milliseconds or ISO.
+   *
+   * @example
+   * const places = await client.queue('orders').fetchOffsets([{ partition: 'customer-42', timestamp: Date.now() - 60_000 }]);
+   */
   fetchOffsets(
     entries: readonly { readonly partition?: string; readonly timestamp: number | string }[],
   ): Promise<FoundOffset[]> {
@@ -447,12 +607,20 @@ export class QueueBuilder<In = unknown, Out = In, Modes extends Mode = never> {
    * between the two. A queue that does not exist has none.
    *
    * @throws LaneError `bad_request` when the broker cannot read the time.
+   *
+   * @example
+   * const { partitions } = await client.queue('orders').changedSince(Date.now() - 60_000);
    */
   changedSince(since?: Date | number | string): Promise<ChangedPartitions> {
     return changedSince(this.#context.transport, this.name, since);
   }
 
-  /** The dead letters of the queue, or of a group; default: the group that was named. */
+  /**
+   * The dead letters of the queue, or of a group; default: the group that was named.
+   *
+   * @example
+   * const { total } = await client.queue('orders').dlq('billing').get();
+   */
   dlq(group?: string): DeadLetterQueue<Out> {
     const { partition, group: named } = this.#settings;
     return new DeadLetterQueue<Out>(
@@ -466,6 +634,9 @@ export class QueueBuilder<In = unknown, Out = In, Modes extends Mode = never> {
    * Moves the group, in one partition when one was named, else in all. Safe to repeat.
    *
    * @throws LaneError `bad_argument` when no group was named, `not_found`.
+   *
+   * @example
+   * await client.queue('orders').group('billing').seek({ toEnd: true });
    */
   async seek(target: SeekTarget): Promise<SeekResult> {
     const { group, partition } = this.#settings;
@@ -478,17 +649,32 @@ export class QueueBuilder<In = unknown, Out = In, Modes extends Mode = never> {
    * on, leases stay, and it survives restarts.
    *
    * @throws LaneError `not_found`, `too_many_paused`.
+   *
+   * @example
+   * const orders = client.queue('orders').partition('customer-42');
+   * await orders.pause();
+   * await orders.resume();
    */
   pause(): Promise<PauseResult> {
     return setPaused(this.#context.transport, this.#target(), true);
   }
 
-  /** Ends the same pause. */
+  /**
+   * Ends the same pause.
+   *
+   * @example
+   * await client.queue('orders').partition('customer-42').resume();
+   */
   resume(): Promise<PauseResult> {
     return setPaused(this.#context.transport, this.#target(), false);
   }
 
-  /** Messages that wait for their time, in the partition when one was named, else in the queue; the earliest first. */
+  /**
+   * Messages that wait for their time, in the partition when one was named, else in the queue; the earliest first.
+   *
+   * @example
+   * const { messages } = await client.queue('orders').due();
+   */
   due(filter: DueFilter = {}): Promise<DuePage> {
     return listDue(this.#context.transport, this.name, this.#settings.partition, filter);
   }
@@ -498,12 +684,24 @@ export class QueueBuilder<In = unknown, Out = In, Modes extends Mode = never> {
    * do as well.
    *
    * @throws LaneError `not_waiting` when its time has come or it was cancelled, `not_found`.
+   *
+   * @example
+   * const orders = client.queue<Order>('orders').partition('customer-43');
+   * const [{ message_id: id }] = await orders.push({ payload: { orderId: 9137 }, delayMs: 60_000 });
+   * await orders.moveDue(id, { delayMs: 1000 });
    */
   moveDue(id: string, time: DueTime): Promise<DueChange> {
     return changeDue(this.#context.transport, this.name, this.#settings.partition, id, time);
   }
 
-  /** Cancels a message that waits: it is never delivered. Names and errors as with `moveDue`; safe to repeat. */
+  /**
+   * Cancels a message that waits: it is never delivered. Names and errors as with `moveDue`; safe to repeat.
+   *
+   * @example
+   * const orders = client.queue<Order>('orders').partition('customer-43');
+   * const [{ message_id: id }] = await orders.push({ payload: { orderId: 9137 }, delayMs: 60_000 });
+   * await orders.cancelDue(id);
+   */
   cancelDue(id: string): Promise<DueChange> {
     return changeDue(this.#context.transport, this.name, this.#settings.partition, id, null);
   }

@@ -123,7 +123,12 @@ export class NamespaceV1 {
     this.name = name;
   }
 
-  /** A queue by name; nothing is sent. `T` is the type of its values. */
+  /**
+   * A queue by name; nothing is sent. `T` is the type of its values.
+   *
+   * @example
+   * const reminders = client.v1('shop').queue<Order>('reminders');
+   */
   queue<T = unknown>(name: string): QueueV1<T> {
     return new QueueV1<T>(this.#context, this.name, name);
   }
@@ -132,6 +137,9 @@ export class NamespaceV1 {
    * Creates the namespace where it does not exist, with a comment for people. Safe to repeat.
    *
    * @throws LaneError `bad_request` when the name is not `[a-zA-Z][a-zA-Z0-9_-]*` of at most 64 characters.
+   *
+   * @example
+   * await client.v1('shop').ensure('reminders and invoices of the shop');
    */
   async ensure(comment = ''): Promise<void> {
     const body = { database: this.name, comment };
@@ -142,7 +150,12 @@ export class NamespaceV1 {
     }
   }
 
-  /** Its queues with what they hold. @throws LaneError `not_found` when there is no such namespace. */
+  /**
+   * Its queues with what they hold. @throws LaneError `not_found` when there is no such namespace.
+   *
+   * @example
+   * for (const { queue, depth } of await client.v1('shop').list()) console.log(queue, depth);
+   */
   async list({ signal }: CallOptions = {}): Promise<readonly QueueV1Row[]> {
     const path = `/queue/v1/namespaces/${pathSegment(this.name)}/queues`;
     const answer = await this.#context.transport.send({ method: 'GET', path, signal });
@@ -182,6 +195,10 @@ export class QueueV1<T = unknown> {
    * Creates the queue. Sent once.
    *
    * @throws LaneError `conflict` when there is a queue or table of that name, `bad_request` when there is no such namespace.
+   *
+   * @example
+   * await client.v1('shop').ensure();
+   * await client.v1('shop').queue(`reminders-${Date.now()}`).create({ partitions: 6 });
    */
   async create(settings: QueueV1Settings = {}): Promise<QueueV1Description> {
     return objectIn(await this.#create(settings, false));
@@ -209,37 +226,83 @@ export class QueueV1<T = unknown> {
     throw new LaneError({ code: 'conflict', message });
   }
 
-  /** The queue as it was made. */
+  /**
+   * The queue as it was made.
+   *
+   * @example
+   * await client.v1('shop').queue('parcels').ensure();
+   * console.log(await client.v1('shop').queue('parcels').describe());
+   */
   async describe(options: CallOptions = {}): Promise<QueueV1Description> {
     return objectIn(await this.#call('GET', '', options));
   }
 
-  /** How many partitions it has. */
+  /**
+   * How many partitions it has.
+   *
+   * @example
+   * await client.v1('shop').queue('parcels').ensure();
+   * const count = await client.v1('shop').queue('parcels').partitions();
+   */
   async partitions(options: CallOptions = {}): Promise<number> {
     return objectIn<QueueV1Description>(await this.#call('GET', '/partitions', options)).partitions;
   }
 
-  /** Takes messages again after `disable`. Safe to repeat. */
+  /**
+   * Takes messages again after `disable`. Safe to repeat.
+   *
+   * @example
+   * await client.v1('shop').queue('parcels').ensure();
+   * await client.v1('shop').queue('parcels').enable();
+   */
   async enable(): Promise<QueueV1Description> {
     return objectIn(await this.#call('PUT', '/enable'));
   }
 
-  /** Refuses enqueue, poll, commit and purge with `conflict` from now on, and keeps what it holds. Safe to repeat. */
+  /**
+   * Refuses enqueue, poll, commit and purge with `conflict` from now on, and keeps what it holds. Safe to repeat.
+   *
+   * @example
+   * const drafts = client.v1('shop').queue('drafts');
+   * await drafts.ensure();
+   * await drafts.disable();
+   * await drafts.enable();
+   */
   async disable(): Promise<QueueV1Description> {
     return objectIn(await this.#call('PUT', '/disable'));
   }
 
-  /** Deletes the queue with its messages. Sent once. @throws LaneError `conflict` while it is enabled. */
+  /**
+   * Deletes the queue with its messages. Sent once. @throws LaneError `conflict` while it is enabled.
+   *
+   * @example
+   * const scratch = client.v1('shop').queue('scratch');
+   * await scratch.ensure();
+   * await scratch.disable();
+   * await scratch.delete();
+   */
   async delete(): Promise<void> {
     await this.#call('DELETE', '', { repeatable: false });
   }
 
-  /** Removes all messages and resolves with how many there were. Sent once. */
+  /**
+   * Removes all messages and resolves with how many there were. Sent once.
+   *
+   * @example
+   * await client.v1('shop').queue('parcels').ensure();
+   * const purged = await client.v1('shop').queue('parcels').purge();
+   */
   async purge(): Promise<number> {
     return objectIn<{ purged: number }>(await this.#call('DELETE', '/messages', { repeatable: false })).purged;
   }
 
-  /** What it holds, by partition. */
+  /**
+   * What it holds, by partition.
+   *
+   * @example
+   * await client.v1('shop').queue('parcels').ensure();
+   * console.log(await client.v1('shop').queue('parcels').depth());
+   */
   async depth(options: CallOptions = {}): Promise<QueueV1Depth> {
     const answer = await this.#call('GET', '/depth?longs=string', options);
     const body = objectIn<QueueV1Depth>(answer);
@@ -316,6 +379,12 @@ export class QueueV1<T = unknown> {
   /**
    * Removes messages of a partition in one step, and resolves with how many there were. Safe to repeat, and repeated: after a
    * lost answer the number may be 0.
+   *
+   * @example
+   * const parcels = client.v1('shop').queue<Order>('parcels');
+   * await parcels.ensure();
+   * const page = await parcels.poll(0, { limit: 100 });
+   * if (page.offset !== null) await parcels.commit(0, { offset: page.offset, watermark: page.watermark });
    */
   async commit(partition: number, { offset, watermark, id }: CommitPosition): Promise<number> {
     const query = queryOf({ offset: longText('offset', offset), watermark, id });

@@ -9,7 +9,13 @@ const pool = new Uint8Array(1024);
 const randomBytesPerId = 10;
 let poolAt = pool.length;
 
-/** A new UUIDv7 in lower-case text; 74 of its bits are random. */
+/**
+ * A new UUIDv7 in lower-case text; 74 of its bits are random.
+ *
+ * @example
+ * const transactionId = newTransactionId();
+ * await client.queue('orders').push({ payload: { orderId: 9137 }, transactionId });
+ */
 export function newTransactionId(): string {
   if (poolAt + randomBytesPerId > pool.length) {
     crypto.getRandomValues(pool);
