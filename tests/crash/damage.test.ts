@@ -61,6 +61,11 @@ after(async () => {
   await rm(root, { recursive: true, force: true });
 });
 
+/** Copies a data folder that nobody writes to, without the lock of whoever has it open. */
+function copyFolder(from: string, to: string): Promise<void> {
+  return cp(from, to, { recursive: true, filter: (path) => !path.endsWith('lock') });
+}
+
 /** Pushes one after the other, so that every entry but the last is known to be on disk by a later one. */
 async function makeSample(name: 'closed' | 'killed'): Promise<Sample> {
   const random = new SeededRandom(seed);
@@ -82,7 +87,7 @@ async function makeSample(name: 'closed' | 'killed'): Promise<Sample> {
     if (i === pushCount / 2) {
       // It makes and renames files by itself, and one that vanishes ends the copying.
       await broker.freeze();
-      await cp(folder, olderFolder, { recursive: true, filter: (path) => !path.endsWith('lock') });
+      await copyFolder(folder, olderFolder);
       broker.thaw();
     }
     if (i % 20 === 19) await broker.client.ack(await broker.client.pop(queue, { batch: 5, partitions: 3 }));
@@ -395,7 +400,7 @@ async function assertStart(sample: Sample, remains: Remains, folder: string, may
 async function examine(number: number, damage: Damage, random: SeededRandom): Promise<string | null> {
   const sample = samples[number % samples.length];
   const folder = join(root, `copy-${number}`);
-  await cp(sample.folder, folder, { recursive: true, filter: (path) => !path.endsWith('lock') });
+  await copyFolder(sample.folder, folder);
   try {
     if (!(await damage.apply(folder, sample, random))) return null;
     const remains = await whatRemains(sample, folder);
@@ -425,7 +430,7 @@ describe('damaged data folders', () => {
   it('an undamaged folder verifies and starts, closed or killed', async () => {
     for (const sample of samples) {
       const folder = join(root, `${sample.name}-whole`);
-      await cp(sample.folder, folder, { recursive: true, filter: (path) => !path.endsWith('lock') });
+      await copyFolder(sample.folder, folder);
       const remains = await whatRemains(sample, folder);
       assert.equal(remains.damaged.length, 0);
       const verdict = await verify(folder);
@@ -437,7 +442,7 @@ describe('damaged data folders', () => {
   it('all indexes and all snapshots may be deleted', async () => {
     for (const suffixes of [['.idx'], ['.snap'], ['.idx', '.snap']]) {
       const folder = join(root, `without${suffixes.join('')}`);
-      await cp(samples[1].folder, folder, { recursive: true, filter: (path) => !path.endsWith('lock') });
+      await copyFolder(samples[1].folder, folder);
       for (const file of derivedFiles(folder)) {
         if (suffixes.some((suffix) => file.endsWith(suffix))) await rm(join(folder, file));
       }

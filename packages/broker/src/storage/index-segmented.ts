@@ -631,8 +631,9 @@ export class SegmentedIndex implements RecordIndex {
 
   /** No rows of the segment are needed: it has none in memory, or all up to its own may leave. */
   private isKnownBySidecar(base: LogAddress): boolean {
-    const index = this.memory.findIndex((segment) => segment.base === base);
-    return index < this.memory.length - 1 && this.memory.slice(0, index + 1).every((segment) => segment.adopted);
+    if (!this.isInMemory(base)) return true;
+    const isCurrent = this.memory[this.memory.length - 1].base === base;
+    return !isCurrent && this.memory.every((segment) => segment.base > base || segment.adopted);
   }
 
   /**

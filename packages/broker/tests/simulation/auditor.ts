@@ -327,8 +327,7 @@ export class Auditor {
       }
       if (item.id !== null) first.set(item.id, i);
       let known = partition === undefined ? undefined : this.#remembered(partition, item.id, nowUs, windowUs);
-      const mayForget = this.mayForgetIds || (known !== undefined && known.stampUs < this.#forgottenBeforeUs);
-      if (mayForget && result.status === itemStatus.queued) known = undefined;
+      if (known !== undefined && this.#mayForget(known) && result.status === itemStatus.queued) known = undefined;
       if (known === undefined) {
         ensure(
           result.status === itemStatus.queued,
@@ -351,6 +350,11 @@ export class Auditor {
     ensure(queue !== undefined, `the queue ${queueName} exists after something was stored in it`);
     this.#store(moment, queue, name, stored);
     return stored.length;
+  }
+
+  /** Whether the id of a record may be unknown by now; `undefined`: nobody pushed it. */
+  #mayForget(record: ExpectedRecord | undefined): boolean {
+    return this.mayForgetIds || (record !== undefined && record.stampUs < this.#forgottenBeforeUs);
   }
 
   #remembered(
@@ -761,9 +765,9 @@ export class Auditor {
     const matching: ReturnType<typeof expectAck>[] = [];
     const next: ExpectedCursor[] = [];
     const expectations: string[] = [];
-    const stampOf = ({ id }: ExpectedAckItem): number =>
-      partition.records[partition.offsets.get(id)?.at(-1) ?? -1]?.stampUs ?? Number.POSITIVE_INFINITY;
-    const mayForget = this.mayForgetIds || asked.some((item) => stampOf(item) < this.#forgottenBeforeUs);
+    const mayForget = asked.some(({ id }) =>
+      this.#mayForget(partition.records[partition.offsets.get(id)?.at(-1) ?? -1]),
+    );
     const consider = (base: ExpectedCursor | null, cursor: ExpectedCursor | null): void => {
       for (const forgets of mayForget ? [false, true] : [false]) look(base, cursor, forgets);
     };

@@ -43,6 +43,19 @@ function replaced<Target extends object, Name extends keyof Target>(
   };
 }
 
+/** Changes cursor records before they are applied, live and in replay alike. */
+function withCursors(change: (state: BrokerState, record: CursorRecord) => void): () => () => void {
+  return replaced(
+    BrokerState.prototype,
+    'cursor',
+    (original) =>
+      function (this: BrokerState, record: CursorRecord): void {
+        change(this, record);
+        original.call(this, record);
+      },
+  );
+}
+
 async function assertCaught({ hooks = {}, plants = [], concerns = () => true }: Bug): Promise<void> {
   const worlds = [...fixedSeeds, ...furtherSeeds].map(drawWorld).filter(concerns);
   for (const world of worlds) {
@@ -160,17 +173,11 @@ describe('the net catches a broker', () => {
 
     'that commits one record too many, live and in replay alike': {
       plants: [
-        replaced(
-          BrokerState.prototype,
-          'cursor',
-          (original) =>
-            function (this: BrokerState, record: CursorRecord): void {
-              const lane = this.laneOf(record.pid);
-              const isInside = record.committed + 1 < this.partitions.nextOffset[lane];
-              if (record.batchDone && isInside) record.committed++;
-              original.call(this, record);
-            },
-        ),
+        withCursors((state, record) => {
+          const lane = state.laneOf(record.pid);
+          const isInside = record.committed + 1 < state.partitions.nextOffset[lane];
+          if (record.batchDone && isInside) record.committed++;
+        }),
       ],
     },
 
@@ -203,17 +210,11 @@ describe('the net catches a broker', () => {
 
     'whose groups never go back, live and in replay alike': {
       plants: [
-        replaced(
-          BrokerState.prototype,
-          'cursor',
-          (original) =>
-            function (this: BrokerState, record: CursorRecord): void {
-              const first = this.partitions.firstCursor[this.laneOf(record.pid)];
-              const row = this.cursors.find(first, record.subscription);
-              if (row >= 0) record.committed = Math.max(record.committed, this.cursors.committed[row]);
-              original.call(this, record);
-            },
-        ),
+        withCursors((state, record) => {
+          const first = state.partitions.firstCursor[state.laneOf(record.pid)];
+          const row = state.cursors.find(first, record.subscription);
+          if (row >= 0) record.committed = Math.max(record.committed, state.cursors.committed[row]);
+        }),
       ],
     },
 
