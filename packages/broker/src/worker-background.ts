@@ -1,7 +1,7 @@
 /**
  * `Background` on a worker thread. The thread is started for the first job and ended when there has been none for a
  * while, because it holds some 80 MB, and the memory of a whole state after a snapshot. Starting it costs as much as half
- * of an index, so it waits longer for the next one of those.
+ * of an index, and what it does at first it does slowly: while jobs come regularly it waits for the next one.
  */
 import { Worker } from 'node:worker_threads';
 import type { Background, BuiltSnapshot } from './ports/mod.ts';
@@ -23,7 +23,10 @@ interface Waiting {
   reject(error: Error): void;
 }
 
+/** The thread waits this long for another job after one of the kind; */
 const idleMs = { index: 4000, snapshot: 2000 } as const;
+/** or, up to this, for twice as long as it had to wait before. */
+const idleMsMax = 20_000;
 
 export class WorkerBackground implements Background {
   readonly #location: string;
@@ -34,6 +37,9 @@ export class WorkerBackground implements Background {
   #idleTimer: NodeJS.Timeout | null = null;
   /** How long the thread may be idle, by what it has done. */
   #idleMs: number = idleMs.index;
+  /** How long it was idle before its last job, and since when it is idle now; 0 = it has not been. */
+  #waitedMs = 0;
+  #idleSinceMs = 0;
   #closed = false;
 
   /** @param location the data folder. */
@@ -68,6 +74,7 @@ export class WorkerBackground implements Background {
     if (this.#closed) return Promise.reject(new Error('background work was stopped'));
     const worker = this.#worker ?? this.#start();
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
+    if (this.#waiting.size === 0 && this.#idleSinceMs > 0) this.#waitedMs = performance.now() - this.#idleSinceMs;
     return new Promise((resolve, reject) => {
       this.#waiting.set(job.number, { kind: job.kind, resolve, reject });
       worker.postMessage(job);
@@ -89,6 +96,8 @@ export class WorkerBackground implements Background {
     worker.on('exit', (code) => failed(new Error(`the background worker ended with code ${code}`)));
     this.#worker = worker;
     this.#idleMs = idleMs.index;
+    this.#waitedMs = 0;
+    this.#idleSinceMs = 0;
     return worker;
   }
 
@@ -99,7 +108,9 @@ export class WorkerBackground implements Background {
     if (answer.error === undefined) waiting?.resolve(answer);
     else waiting?.reject(Object.assign(new Error(answer.error.message), answer.error));
     if (this.#waiting.size > 0) return;
-    this.#idleTimer = setTimeout(() => void this.#end()?.terminate(), this.#idleMs).unref();
+    this.#idleSinceMs = performance.now();
+    const waitMs = Math.max(this.#idleMs, Math.min(2 * this.#waitedMs, idleMsMax));
+    this.#idleTimer = setTimeout(() => void this.#end()?.terminate(), waitMs).unref();
   }
 
   #rejectAll(error: Error): void {

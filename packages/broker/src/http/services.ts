@@ -20,8 +20,8 @@ export interface HttpCounters {
   popsAbandoned: number;
 }
 
-/** Smaller answers share blocks of memory, which costs a third of an allocation of their own. */
-const pooledBytesMax = Buffer.poolSize >>> 1;
+/** Larger answers take the writer's memory with them instead of being copied out of it. */
+const copiedBytesMax = 1024 * 1024;
 
 export class Services {
   readonly engine: Engine;
@@ -64,7 +64,8 @@ export class Services {
   takeAnswer(): Uint8Array {
     const { writer } = this;
     const { length } = writer;
-    if (length > pooledBytesMax) return writer.take();
+    if (length > copiedBytesMax) return writer.take();
+    // Small answers share blocks of memory, and nothing is zeroed before it is overwritten.
     const answer = Buffer.allocUnsafe(length);
     answer.set(new Uint8Array(writer.bytes.buffer, writer.bytes.byteOffset, length));
     writer.reset();
