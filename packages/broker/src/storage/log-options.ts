@@ -4,7 +4,7 @@
 import { entryBytesLimit } from './log-entry.ts';
 
 export interface LogOptions {
-  /** A segment that holds this much takes no further entry. Also what a new segment is filled with zeros to. */
+  /** A segment that holds this much takes no further entry. Also what a segment is filled with zeros to. */
   readonly segmentBytes: number;
   /** Size of one slab of tail memory. An entry that does not fit gets a slab of its own. */
   readonly slabBytes: number;
@@ -26,6 +26,12 @@ export interface LogOptions {
    * pages that nobody had used before.
    */
   readonly zeroStepBytes: number;
+  /**
+   * Writes that are as large as this on average make their segment grow: filling it with zeros first would cost the disk and
+   * the processor more than the change of the file's length does. A smaller write to such a segment brings so many zeros
+   * for those that follow it.
+   */
+  readonly largeWriteBytes: number;
 }
 
 const kib = 1024;
@@ -48,6 +54,7 @@ export const logOptionTable: { readonly [K in keyof LogOptions]: Bounds } = {
   scanBytes: { default: 2 * mib, min: 64, max: 256 * mib },
   openSegmentsMax: { default: 64, min: 1, max: 65_536 },
   zeroStepBytes: { default: 512 * kib, min: 64, max: 256 * mib },
+  largeWriteBytes: { default: 64 * kib, min: 64, max: 256 * mib },
 };
 
 /** Fills in defaults. Throws a RangeError that names the option, its value and its bounds. */

@@ -8,8 +8,11 @@
  * Every write is durable when it resolves. So a file with a segment's name always has its header on disk, and everything
  * before its base was there earlier: the caller publishes one segment before it begins the next. Because the zeros are
  * already on disk, a write changes data and no metadata (measured on ext4: 0.11 to 0.15 ms against 0.18 to 0.20 ms for a
- * file that grows). Sealing needs no work: a segment takes entries until it holds segmentBytes, so the zeros are used up;
- * where they are not (the option was made smaller), readers stop at the next segment's base.
+ * file that grows). Where writes are large there are no zeros: everything would be written twice for that. When writes are
+ * small again before the segment is full, one that makes the file grow brings zeros along.
+ *
+ * Sealing needs no work: a segment takes entries until it holds segmentBytes, so the zeros are used up; where they are not
+ * (the option was made smaller), readers stop at the next segment's base.
  *
  * Calls must not overlap, but for `prepare`, which works in the background.
  */
@@ -17,18 +20,32 @@ import type { Disk, DiskFile, LogAddress } from '../ports/mod.ts';
 import type { LogOptions } from './log-options.ts';
 import { segmentFolder, segmentPath, spareSegmentPath } from './segment-format.ts';
 
+type WriterOptions = Pick<LogOptions, 'segmentBytes' | 'zeroStepBytes' | 'largeWriteBytes'>;
+
+/** A file for a segment, and its length. */
+interface Spare {
+  readonly file: DiskFile;
+  readonly bytes: number;
+}
+
+/** The mean size of writes follows the last so many. */
+const meanOverWrites = 16;
+
 export class SegmentWriter {
   readonly #disk: Disk;
-  readonly #options: Pick<LogOptions, 'segmentBytes' | 'zeroStepBytes'>;
+  readonly #options: WriterOptions;
   #file: DiskFile | null = null;
   #base: LogAddress = 0;
+  /** Length of the file: what is written below changes no metadata. */
+  #fileBytes = 0;
+  #meanWriteBytes = 0;
   /** The segment still lies in spare.tmp. */
   #unnamed = false;
   /** The next file, or the error that making it ended with. */
-  #spare: Promise<DiskFile | Error> | null = null;
+  #spare: Promise<Spare | Error> | null = null;
   #stopping = false;
 
-  constructor(disk: Disk, options: Pick<LogOptions, 'segmentBytes' | 'zeroStepBytes'>) {
+  constructor(disk: Disk, options: WriterOptions) {
     this.#disk = disk;
     this.#options = options;
   }
@@ -36,6 +53,7 @@ export class SegmentWriter {
   /** Continues a segment that exists. */
   async resume(base: LogAddress): Promise<void> {
     this.#file = await this.#disk.open(segmentPath(base), 'write', 'durable');
+    this.#fileBytes = await this.#file.size();
     this.#base = base;
   }
 
@@ -51,14 +69,20 @@ export class SegmentWriter {
     let spare = this.#spare === null ? null : await this.#spare;
     if (spare === null || spare instanceof Error) spare = await this.#makeSpare();
     this.#spare = null;
-    this.#file = spare;
+    this.#file = spare.file;
+    this.#fileBytes = spare.bytes;
     this.#base = base;
     this.#unnamed = true;
   }
 
   /** Writes bytes whose first one has this address into the segment; they are on disk when it resolves. */
   async write(bytes: Uint8Array, address: LogAddress): Promise<void> {
-    await this.#open().write(bytes, address - this.#base);
+    const file = this.#open();
+    const at = address - this.#base;
+    this.#meanWriteBytes += (bytes.length - this.#meanWriteBytes) / meanOverWrites;
+    const written = this.#withZeros(bytes, at + bytes.length);
+    await file.write(written, at);
+    this.#fileBytes = Math.max(this.#fileBytes, at + written.length);
   }
 
   /** Gives a segment its name, after its first write. What was written counts only then. */
@@ -76,8 +100,22 @@ export class SegmentWriter {
     this.#spare = null;
     await this.#closeFile();
     if (spare === null || spare instanceof Error) return;
-    await spare.close();
+    await spare.file.close();
     await this.#disk.remove(spareSegmentPath);
+  }
+
+  get #writesAreLarge(): boolean {
+    return this.#meanWriteBytes >= this.#options.largeWriteBytes;
+  }
+
+  /** Bytes that end at `end` of the file, and zeros behind them when the file would grow by one small write after the other. */
+  #withZeros(bytes: Uint8Array, end: number): Uint8Array {
+    const { segmentBytes, largeWriteBytes } = this.#options;
+    const zeros = Math.min(largeWriteBytes, segmentBytes - end);
+    if (end <= this.#fileBytes || zeros <= 0 || this.#writesAreLarge) return bytes;
+    const longer = new Uint8Array(bytes.length + zeros);
+    longer.set(bytes);
+    return longer;
   }
 
   #open(): DiskFile {
@@ -91,15 +129,18 @@ export class SegmentWriter {
     if (file !== null) await file.close();
   }
 
-  async #makeSpare(): Promise<DiskFile> {
+  async #makeSpare(): Promise<Spare> {
     const { segmentBytes, zeroStepBytes } = this.#options;
     const file = await this.#disk.open(spareSegmentPath, 'create', 'durable');
     try {
       const zeros = new Uint8Array(Math.min(zeroStepBytes, segmentBytes));
-      for (let at = 0; at < segmentBytes && !this.#stopping; at += zeros.length) {
-        await file.write(zeros.subarray(0, Math.min(zeros.length, segmentBytes - at)), at);
+      let bytes = 0;
+      while (bytes < segmentBytes && !this.#stopping && !this.#writesAreLarge) {
+        const step = zeros.subarray(0, Math.min(zeros.length, segmentBytes - bytes));
+        await file.write(step, bytes);
+        bytes += step.length;
       }
-      return file;
+      return { file, bytes };
     } catch (error) {
       await file.close();
       throw error;

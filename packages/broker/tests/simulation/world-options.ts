@@ -96,6 +96,7 @@ export interface WorldOptions {
   readonly coldBytes: number;
   readonly coldPageBytes: number;
   readonly zeroStepBytes: number;
+  readonly largeWriteBytes: number;
   readonly openSegmentsMax: number;
   readonly indexCacheBytes: number;
   readonly rememberedBlocksMax: number;
@@ -212,6 +213,7 @@ export function drawWorld(seed: number): WorldOptions {
     indexCacheBytes: one(4096, 65_536, 1_000_000),
     rememberedBlocksMax: one(128, 10_000),
     keptRowBytes: one(0, 65_536, 262_144, 16 * 1024 * 1024),
+    largeWriteBytes: one(128, 1024, 65_536),
     retention: drawRetention(seed),
   };
 }

@@ -234,6 +234,7 @@ class World {
         coldBytes: this.#options.coldBytes,
         coldPageBytes: this.#options.coldPageBytes,
         zeroStepBytes: this.#options.zeroStepBytes,
+        largeWriteBytes: this.#options.largeWriteBytes,
         openSegmentsMax: this.#options.openSegmentsMax,
         scanBytes: 65_536,
       },

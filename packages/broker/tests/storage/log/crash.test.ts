@@ -23,6 +23,7 @@ function optionsFor(random: SimulatedRandom): Partial<LogOptions> {
     scanBytes: pick(200, 2048, 16_384),
     zeroStepBytes: pick(256, 1024, 65_536),
     openSegmentsMax: pick(1, 3, 64),
+    largeWriteBytes: pick(64, 300, 65_536),
   };
 }
 

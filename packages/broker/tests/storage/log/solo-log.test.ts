@@ -54,6 +54,37 @@ test('what was appended is read back after a restart, in order, through many seg
   await log.close();
 });
 
+test('large writes are written once: their segments grow, until small ones bring zeros', async () => {
+  const disk = new SimulatedDisk();
+  const options = { ...smallOptions, largeWriteBytes: 300 };
+  const log = await openLog(disk, options);
+  /** Appends entries one after the other, and gives the lengths of the writes that this took. */
+  const writeAll = async (count: number, bodyLength: number): Promise<number[]> => {
+    const first = disk.trace.length;
+    for (let i = 0; i < count; i++) await durable(log, append(log, bodyLength).sequence);
+    const lengths = disk.trace.slice(first).map((operation) => /^write \d+ (\d+)/.exec(operation)?.[1]);
+    return lengths.filter((length) => length !== undefined).map(Number);
+  };
+  // The mean follows slowly.
+  await writeAll(50, 700);
+
+  const before = log.stats().bytesWritten;
+  const large = await writeAll(50, 700);
+  assert.ok(log.segments().length > 10);
+  const sum = large.reduce((bytes, length) => bytes + length, 0);
+  assert.equal(sum, log.stats().bytesWritten - before);
+
+  await writeAll(60, 20);
+  const small = await writeAll(20, 20);
+  // Each is 92 bytes long; those that do not fit into the zeros behind the one before bring more, or they were all there.
+  assert.ok(small.filter((length) => length > 92).length <= 20 / 3);
+  await log.close();
+
+  const again = await openLog(disk, options);
+  assert.equal((await readAll(again)).size, 181);
+  await again.close();
+});
+
 test('replay starts at any entry, at any segment, and shows nothing from the tail on', async () => {
   const disk = new SimulatedDisk();
   const log = await openLog(disk);
