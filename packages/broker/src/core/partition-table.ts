@@ -23,6 +23,8 @@ import {
 
 /** Room for names that a new table has, per row. */
 const nameBytesExpected = 32;
+/** A power of two. More than a push or a pop usually touches. */
+const recentLanes = 4096;
 /** A table is doubled when more than this share of it is taken. */
 const loadMax = 0.6;
 /** The arena is rewritten when more than half of it, and at least this much, belongs to deleted names. */
@@ -59,6 +61,11 @@ export class PartitionTable {
   #arenaGarbage = 0;
   #byName = new Int32Array(4 * rowsAtFirst);
   #byPid = new Int32Array(4 * rowsAtFirst);
+  /**
+   * Lanes that were found last, by the lowest bits of their pids: what is found by name or planned is applied by pid a moment
+   * later, and the tables above are too large for the processor's caches.
+   */
+  readonly #recent = new Int32Array(recentLanes);
   readonly #rows = new RowAllocator();
 
   /** @param rows that there is room for before the columns have to grow. */
@@ -100,20 +107,28 @@ export class PartitionTable {
         this.queueNumber[lane] === queueNumber &&
         this.#nameEquals(lane, bytes, start, end)
       ) {
+        this.#recent[this.pid[lane] & (recentLanes - 1)] = lane;
         return lane;
       }
       slot = (slot + 1) & mask;
     }
   }
 
+  /** The lane of a partition, or −1. */
   findPid(pid: number): number {
+    const recent = this.#recent[pid & (recentLanes - 1)];
+    // Lanes that are free have pid 0.
+    if (this.pid[recent] === pid && pid !== 0) return recent;
     const table = this.#byPid;
     const mask = table.length - 1;
     let slot = mixPid(pid) & mask;
     for (;;) {
       const lane = table[slot] - 1;
       if (lane < 0) return -1;
-      if (this.pid[lane] === pid) return lane;
+      if (this.pid[lane] === pid) {
+        this.#recent[pid & (recentLanes - 1)] = lane;
+        return lane;
+      }
       slot = (slot + 1) & mask;
     }
   }
