@@ -256,7 +256,8 @@ async function replayLog(
       const segment = segments[next++];
       if (segment.base < replayFrom) continue;
       inMemory = !segment.sealed || unindexed.has(segment.base);
-      if (inMemory) index.beginSegment(segment.base);
+      // What was written to deleted partitions is not shown to the index.
+      if (inMemory) index.beginSegment(segment.base, false);
     }
   };
   await soloLog.replay(replayFrom, (header, bytes, view, from, to) => {
@@ -326,7 +327,7 @@ async function recover(
   clock.startAt(Math.max(state.lastStampUs, soloLog.recovery.lastStampUs));
   if (!state.exists) await beginState(parts, soloLog, state);
   const hasher = await createHasher(state.identity.seedHigh, state.identity.seedLow);
-  soloLog.onSegmentBegun = (base) => index.beginSegment(base);
+  soloLog.onSegmentBegun = (base) => index.beginSegment(base, true);
   soloLog.onSegmentSealed = (base) => indexQueue.add(base);
   for (const base of replayed.unindexed) indexQueue.add(base);
   let snapshotAddress = start.address;
@@ -565,7 +566,8 @@ class IndexQueue {
 
   async #rebuild(base: LogAddress, end: LogAddress): Promise<void> {
     try {
-      await this.#background.buildSegmentIndex(base, end);
+      // What is in memory may be what was built of it.
+      await this.#background.buildSegmentIndex(base, end, null);
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ELOGDAMAGE') throw error;
       throw new StoreDamage(`the index of segment ${base} cannot be built again: ${(error as Error).message}`);
@@ -581,7 +583,9 @@ class IndexQueue {
       const end = this.#endOf(base);
       if (end === undefined) continue;
       try {
-        await this.#background.buildSegmentIndex(base, end);
+        const rows = await this.#index.rowsOf(base, end);
+        if (this.#stopped) break;
+        await this.#background.buildSegmentIndex(base, end, rows);
         if (this.#stopped) break;
         const adoption = await this.#index.adopt(base);
         if (!adoption.ok)

@@ -4,10 +4,16 @@
  * of an index, and what it does at first it does slowly: while jobs come regularly it waits for the next one.
  */
 import { Worker } from 'node:worker_threads';
-import type { Background, BuiltSnapshot } from './ports/mod.ts';
+import type { Background, BuiltSnapshot, LogAddress, SegmentRows } from './ports/mod.ts';
 
 export type Job =
-  | { readonly number: number; readonly kind: 'index'; readonly base: number; readonly end: number }
+  | {
+      readonly number: number;
+      readonly kind: 'index';
+      readonly base: LogAddress;
+      readonly end: LogAddress;
+      readonly rows: SegmentRows | null;
+    }
   | { readonly number: number; readonly kind: 'snapshot'; readonly throughSequence: number };
 
 export interface JobAnswer {
@@ -48,8 +54,10 @@ export class WorkerBackground implements Background {
     this.#warn = warn;
   }
 
-  async buildSegmentIndex(base: number, end: number): Promise<void> {
-    await this.#run({ number: this.#nextNumber++, kind: 'index', base, end });
+  async buildSegmentIndex(base: LogAddress, end: LogAddress, rows: SegmentRows | null): Promise<void> {
+    const given = rows === null ? [] : Object.values(rows).filter((column) => typeof column === 'object');
+    const memory = given.map((column) => column.buffer as ArrayBuffer);
+    await this.#run({ number: this.#nextNumber++, kind: 'index', base, end, rows }, memory);
   }
 
   async buildSnapshot(throughSequence: number): Promise<BuiltSnapshot> {
@@ -70,14 +78,15 @@ export class WorkerBackground implements Background {
     await this.cancel();
   }
 
-  #run(job: Job): Promise<JobAnswer> {
+  /** @param memory of the job, which is moved to the thread instead of being copied. */
+  #run(job: Job, memory: readonly ArrayBuffer[] = []): Promise<JobAnswer> {
     if (this.#closed) return Promise.reject(new Error('background work was stopped'));
     const worker = this.#worker ?? this.#start();
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
     if (this.#waiting.size === 0 && this.#idleSinceMs > 0) this.#waitedMs = performance.now() - this.#idleSinceMs;
     return new Promise((resolve, reject) => {
       this.#waiting.set(job.number, { kind: job.kind, resolve, reject });
-      worker.postMessage(job);
+      worker.postMessage(job, memory);
     });
   }
 

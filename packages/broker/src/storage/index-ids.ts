@@ -12,7 +12,7 @@
  */
 
 const partBits = 6;
-const partCount = 1 << partBits;
+export const partCount = 1 << partBits;
 const fields = 3;
 const growth = 1.5;
 const usedShareMax = 0.8;
@@ -91,6 +91,14 @@ export class IdTable {
       if (at === table.length) at = 0;
     }
     return -1;
+  }
+
+  /** Shows the ids of one of the 64 parts, in any order. */
+  visitPart(part: number, visit: (keyHigh: number, keyLow: number, ordinal: number) => void): void {
+    const table = this.parts[part];
+    for (let at = 0; at < table.length; at += fields) {
+      if (table[at + 2] !== 0) visit(table[at], table[at + 1], table[at + 2] - 1);
+    }
   }
 
   /** Slots that the next segment's part begins with: as many as this one has, half of them when not even half were used. */

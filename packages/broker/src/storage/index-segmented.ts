@@ -16,12 +16,12 @@
  * (built and adopted again) and goes on, or rejects when nobody repairs.
  */
 import { block, readU64 } from '../codec/format.ts';
-import type { BlockLocation, Disk, FoundId, LogAddress, RecordIndex, Scheduler } from '../ports/mod.ts';
+import type { BlockLocation, Disk, FoundId, LogAddress, RecordIndex, Scheduler, SegmentRows } from '../ports/mod.ts';
 import { FilterDirectory } from './filter-directory.ts';
 import { idKeyHigh, idKeyLow, pidKey } from './filter-keys.ts';
 import { assertStorage } from './index-assert.ts';
 import { BlockRows, rowBytes } from './index-blocks.ts';
-import { IdTable, type RecordPids } from './index-ids.ts';
+import { IdTable, partCount, type RecordPids } from './index-ids.ts';
 import { Remembered } from './index-remembered.ts';
 import type { Checksum } from './log-checksum.ts';
 import { originalPid, relocatedPid } from './sidecar-columns.ts';
@@ -63,6 +63,9 @@ const optionTable = {
 
 /** Sealed segments whose rows are kept: some questions are put to each of them. */
 const keptSegmentsMax = 8;
+
+/** Blocks or ids that `rowsOf` copies before others have their turn. */
+const copiedPerSlice = 16_384;
 
 /** Partitions whose last sidecar is known; then all are forgotten. */
 const hintsMax = 4096;
@@ -115,15 +118,25 @@ class MemorySegment implements RecordPids {
   maxStampUs = Number.NEGATIVE_INFINITY;
   /** Bytes of its blocks, copies included. */
   blockBytes = 0;
+  /** Blocks of partitions that are deleted by now are among its rows as well. */
+  readonly isWhole: boolean;
   /** Copies of older blocks in it. */
+  relocatedCount = 0;
   readonly relocated = new Remembered(Number.POSITIVE_INFINITY);
   /** Its sidecar is in use: its rows may leave. */
   adopted: boolean;
   private readonly rows: BlockRows;
 
-  constructor(base: LogAddress, rows: BlockRows, adopted: boolean, before: MemorySegment | undefined) {
+  constructor(
+    base: LogAddress,
+    rows: BlockRows,
+    isWhole: boolean,
+    adopted: boolean,
+    before: MemorySegment | undefined,
+  ) {
     this.base = base;
     this.rows = rows;
+    this.isWhole = isWhole;
     this.adopted = adopted;
     this.firstRow = rows.nextRow;
     this.endRow = rows.nextRow;
@@ -190,16 +203,21 @@ export class SegmentedIndex implements RecordIndex {
       openFilesMax: limits.openSidecarsMax,
     });
     this.remembered = new Remembered(limits.rememberedBlocksMax);
-    const pause = () => new Promise<void>((resolve) => this.scheduler.soon(resolve));
-    this.pidDirectory = new FilterDirectory(pause);
-    this.idDirectory = new FilterDirectory(pause);
+    this.pidDirectory = new FilterDirectory(this.pause);
+    this.idDirectory = new FilterDirectory(this.pause);
   }
 
-  /** A new segment begins at `base`: blocks added from now on lie in it. Bases must rise. */
-  beginSegment(base: LogAddress): void {
+  /** Resolves when other work has had its turn. */
+  private readonly pause = (): Promise<void> => new Promise((resolve) => this.scheduler.soon(resolve));
+
+  /**
+   * A new segment begins at `base`: blocks added from now on lie in it. Bases must rise.
+   * @param isWhole all of its blocks will be added, also those of partitions that nobody knows any more.
+   */
+  beginSegment(base: LogAddress, isWhole: boolean): void {
     const current = this.memory[this.memory.length - 1];
     assertStorage(current === undefined || base > current.base, 'segments begin in the order of their bases');
-    this.memory.push(new MemorySegment(base, this.rows, this.sidecars.has(base), current));
+    this.memory.push(new MemorySegment(base, this.rows, isWhole, this.sidecars.has(base), current));
     this.releaseRows();
   }
 
@@ -241,8 +259,82 @@ export class SegmentedIndex implements RecordIndex {
       address,
       length,
     );
+    segment.relocatedCount++;
     segment.blockBytes += length;
     if (stampUs > segment.maxStampUs) segment.maxStampUs = stampUs;
+  }
+
+  /**
+   * The rows of the sealed segment from `base` to `end`, copied for its sidecar; null when not all of them are in memory,
+   * and the segment has to be read.
+   */
+  async rowsOf(base: LogAddress, end: LogAddress): Promise<SegmentRows | null> {
+    const segment = this.memory.find((candidate) => candidate.base === base);
+    if (segment === undefined || !segment.isWhole || segment.relocatedCount > 0) return null;
+    const blockCount = segment.endRow - segment.firstRow;
+    const idCount = segment.ids.count;
+    const rows = {
+      base,
+      end,
+      blockCount,
+      pids: new Float64Array(blockCount),
+      firstOffsets: new Float64Array(blockCount),
+      stamps: new Float64Array(blockCount),
+      distances: new Uint32Array(blockCount),
+      lengths: new Uint32Array(blockCount),
+      counts: new Uint32Array(blockCount),
+      idCount,
+      hashHighs: new Uint32Array(idCount),
+      hashLows: new Uint32Array(idCount),
+      idBlocks: new Uint32Array(idCount),
+      idIndexes: new Uint32Array(idCount),
+    };
+    for (let from = 0; from < blockCount; from += copiedPerSlice) {
+      this.copyBlocks(segment, rows, from, Math.min(blockCount, from + copiedPerSlice));
+      await this.pause();
+      if (!this.memory.includes(segment)) return null;
+    }
+    let copied = 0;
+    for (let part = 0, sinceTurn = 0; part < partCount; part++) {
+      const before = copied;
+      copied = this.copyIds(segment, rows, part, copied);
+      sinceTurn += copied - before;
+      if (sinceTurn < copiedPerSlice) continue;
+      sinceTurn = 0;
+      await this.pause();
+      if (!this.memory.includes(segment)) return null;
+    }
+    return rows;
+  }
+
+  private copyBlocks(segment: MemorySegment, into: SegmentRows, from: number, to: number): void {
+    const { rows } = this;
+    for (let i = from, index = rows.indexOf(segment.firstRow + from); i < to; i++, index++) {
+      into.pids[i] = rows.pidAt(index);
+      into.firstOffsets[i] = rows.firstOffsetAt(index);
+      into.stamps[i] = rows.stampAt(index);
+      into.distances[i] = rows.addressAt(index) - segment.base;
+      into.lengths[i] = rows.lengthAt(index);
+      into.counts[i] = rows.countAt(index);
+    }
+  }
+
+  /** Copies the ids of one part of the table behind the first `count`, and gives how many there are now. */
+  private copyIds(segment: MemorySegment, into: SegmentRows, part: number, count: number): number {
+    const { rows } = this;
+    const first = rows.indexOf(segment.firstRow);
+    let id = count;
+    segment.ids.visitPart(part, (keyHigh, keyLow, ordinal) => {
+      const index = segment.rowOfOrdinal(ordinal);
+      const keyOfPid = pidKey(rows.pidAt(index));
+      // The keys of an id are its fingerprint with the partition's key XORed into it, so that the same undoes it.
+      into.hashHighs[id] = idKeyHigh(keyOfPid, keyHigh);
+      into.hashLows[id] = idKeyLow(keyOfPid, keyLow);
+      into.idBlocks[id] = index - first;
+      into.idIndexes[id] = ordinal - ((rows.ordinalAt(index) - segment.firstOrdinal) >>> 0);
+      id++;
+    });
+    return id;
   }
 
   forgetLane(lane: number): void {

@@ -1,12 +1,13 @@
 /**
- * Building the sidecar of a sealed segment: read the segment once, sort, write, sync, rename.
+ * Building the sidecar of a sealed segment: take the rows that the index has in memory, or read the segment once; sort,
+ * write, sync, rename.
  *
  * Runs in a worker beside the serving thread. Needs about 130 bytes of memory per block and 50 per id of the segment,
  * and is over in about a second per million of each. A crash at any moment leaves the old sidecar or none, and perhaps
  * a temporary file, which `removeUnfinishedSidecars` takes away.
  */
 import { writeU64 } from '../codec/format.ts';
-import type { Disk, DiskFile, EntryHeader, LogAddress } from '../ports/mod.ts';
+import type { Disk, DiskFile, EntryHeader, LogAddress, SegmentRows } from '../ports/mod.ts';
 import { idKeyHigh, pidKey } from './filter-keys.ts';
 import type { Checksum } from './log-checksum.ts';
 import { segmentFolder } from './segment-format.ts';
@@ -62,6 +63,12 @@ export async function buildSidecar(
   await visitSegment(base, (header, bytes, view, from, to) => {
     columns.addEntry(header, bytes, view, from, to);
   });
+  return writeSidecar(disk, checksum, columns);
+}
+
+/** The same of rows that are there already. They must be all of the segment's. */
+export async function writeSidecar(disk: Disk, checksum: Checksum, columns: SegmentRows): Promise<BuiltSidecar> {
+  const { base } = columns;
   const content = sortSegment(columns);
   const facts = factsOf(columns, content);
   const plan = sidecarPlan(facts.counts);
@@ -118,7 +125,7 @@ interface SortedSegment {
   readonly idKeys: Uint32Array;
 }
 
-function sortSegment(columns: SegmentColumns): SortedSegment {
+function sortSegment(columns: SegmentRows): SortedSegment {
   const { blockCount, idCount, pids, firstOffsets } = columns;
   const blockOrder = new RowOrder(blockCount);
   blockOrder.sortByWide(firstOffsets);
@@ -153,7 +160,7 @@ function sortSegment(columns: SegmentColumns): SortedSegment {
 }
 
 /** Of neighbours with the same id keeps the one with the highest offset. Shortens `order` in place. */
-function newestOfEqual(columns: SegmentColumns, pidNumbers: Uint32Array, order: Uint32Array): Uint32Array {
+function newestOfEqual(columns: SegmentRows, pidNumbers: Uint32Array, order: Uint32Array): Uint32Array {
   const { hashHighs, hashLows, idBlocks, idIndexes, firstOffsets } = columns;
   let kept = 0;
   for (let i = 0; i < order.length; i++) {
@@ -172,7 +179,7 @@ function newestOfEqual(columns: SegmentColumns, pidNumbers: Uint32Array, order: 
   return order.subarray(0, kept);
 }
 
-function factsOf(columns: SegmentColumns, content: SortedSegment): SidecarFacts {
+function factsOf(columns: SegmentRows, content: SortedSegment): SidecarFacts {
   let minStampUs = 0;
   let maxStampUs = 0;
   let blockBytes = 0;
@@ -201,7 +208,7 @@ function factsOf(columns: SegmentColumns, content: SortedSegment): SidecarFacts 
 
 async function writeSections(
   writer: PageWriter,
-  columns: SegmentColumns,
+  columns: SegmentRows,
   content: SortedSegment,
   facts: SidecarFacts,
   plan: SidecarPlan,

@@ -1,6 +1,6 @@
-/** The blocks and ids of one segment as columns, collected entry by entry for its sidecar. */
+/** The rows of one segment's sidecar, collected entry by entry from the segment. */
 import { block, entryHeader, readU64, recordHeaderBytes, recordType, relocated } from '../codec/format.ts';
-import type { EntryHeader, LogAddress } from '../ports/mod.ts';
+import type { EntryHeader, LogAddress, SegmentRows } from '../ports/mod.ts';
 import { assertStorage } from './index-assert.ts';
 
 const firstCapacity = 1024;
@@ -27,16 +27,14 @@ export function originalPid(pid: number): number {
   return pid >= relocatedPidsFrom ? pid - relocatedPidsFrom : pid;
 }
 
-export class SegmentColumns {
+export class SegmentColumns implements SegmentRows {
   readonly base: LogAddress;
-  /** Address behind the last entry seen. */
   end: LogAddress;
 
   blockCount = 0;
   pids = new Float64Array(firstCapacity);
   firstOffsets = new Float64Array(firstCapacity);
   stamps = new Float64Array(firstCapacity);
-  /** Address minus `base`. */
   distances = new Uint32Array(firstCapacity);
   lengths = new Uint32Array(firstCapacity);
   counts = new Uint32Array(firstCapacity);
@@ -44,7 +42,6 @@ export class SegmentColumns {
   idCount = 0;
   hashHighs = new Uint32Array(firstCapacity);
   hashLows = new Uint32Array(firstCapacity);
-  /** Row of the id's block in the columns above. */
   idBlocks = new Uint32Array(firstCapacity);
   idIndexes = new Uint32Array(firstCapacity);
 

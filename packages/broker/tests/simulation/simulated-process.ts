@@ -14,15 +14,17 @@ import type {
   DiskFile,
   DiskSpace,
   FolderLock,
+  LogAddress,
   PayloadCipher,
   Scheduler,
+  SegmentRows,
   WriteMode,
 } from '../../src/ports/mod.ts';
 import { type HousekeepingOptions, Shard, type Store } from '../../src/runtime/mod.ts';
 import type { IndexOptions } from '../../src/storage/index-segmented.ts';
 import type { LogOptions } from '../../src/storage/log-options.ts';
 import { readSegment } from '../../src/storage/log-reader.ts';
-import { buildSidecar, type VisitSegment } from '../../src/storage/sidecar-build.ts';
+import { buildSidecar, type VisitSegment, writeSidecar } from '../../src/storage/sidecar-build.ts';
 import type { SimulatedDisk } from './simulated-disk.ts';
 import type { SimulatedRandom } from './simulated-random.ts';
 import type { SimulatedScheduler } from './simulated-scheduler.ts';
@@ -300,11 +302,16 @@ class InlineBackground implements Background {
     this.#host = host;
   }
 
-  buildSegmentIndex(base: number, end: number): Promise<void> {
+  buildSegmentIndex(base: LogAddress, end: LogAddress, rows: SegmentRows | null): Promise<void> {
     return this.#run(async () => {
       const hasher = await createHasher(0, 0);
+      const { segmentVisitor } = this.#host.hooks;
+      if (rows !== null && segmentVisitor === undefined) {
+        await writeSidecar(this.#disk, hasher, rows);
+        return;
+      }
       const visit: VisitSegment = (segment, visitor) => readSegment(this.#disk, hasher, segment, visitor, {}, end);
-      await buildSidecar(this.#disk, hasher, this.#host.hooks.segmentVisitor?.(visit) ?? visit, base);
+      await buildSidecar(this.#disk, hasher, segmentVisitor?.(visit) ?? visit, base);
     });
   }
 

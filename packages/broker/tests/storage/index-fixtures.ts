@@ -80,6 +80,12 @@ export class TestLog {
     return this.bases[this.bases.length - 1];
   }
 
+  /** Address behind the last entry of the segment. */
+  endOf(base: number): number {
+    const last = this.blocks.findLast((made) => made.base === base);
+    return last === undefined ? base : last.address + last.length;
+  }
+
   append(made: TestBlock): PlacedBlock {
     const address = this.tail + entryHeader.bytes + 8;
     const length = blockLength(made.ids.length);

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { SoloLog } from '../../src/log/solo-log.ts';
 import { SegmentedIndex } from '../../src/storage/index-segmented.ts';
 import { readSegment } from '../../src/storage/log-reader.ts';
-import { buildSidecar } from '../../src/storage/sidecar-build.ts';
+import { buildSidecar, writeSidecar } from '../../src/storage/sidecar-build.ts';
+import { sidecarPath } from '../../src/storage/sidecar-format.ts';
 import { SimulatedDisk } from '../simulation/simulated-disk.ts';
 import { blockLength, checksum, type PlacedBlock, turns, writeBlock } from './index-fixtures.ts';
 
@@ -12,10 +13,10 @@ test('the places that the index gives are those where the log keeps the blocks',
   const options = { segmentBytes: 20_000, slabBytes: 4096, tailBytes: 8192, coldBytes: 4096 };
   const log = await SoloLog.open({ disk, checksum, scheduler: turns, options });
   const index = new SegmentedIndex({ disk, checksum, scheduler: turns }, { keptRowBytes: 0 });
-  index.beginSegment(log.segments()[0].base);
-  log.onSegmentBegun = (base) => index.beginSegment(base);
-  const sealed: number[] = [];
-  log.onSegmentSealed = (base) => sealed.push(base);
+  index.beginSegment(log.segments()[0].base, true);
+  log.onSegmentBegun = (base) => index.beginSegment(base, true);
+  const sealed: { base: number; end: number }[] = [];
+  log.onSegmentSealed = (base, end) => sealed.push({ base, end });
 
   const placed: PlacedBlock[] = [];
   let reached = 0;
@@ -56,8 +57,13 @@ test('the places that the index gives are those where the log keeps the blocks',
     }
   };
   await check();
-  for (const base of sealed) {
+  for (const { base, end } of sealed) {
+    const rows = await index.rowsOf(base, end);
+    assert.ok(rows);
+    await writeSidecar(disk, checksum, rows);
+    const ofRows = disk.contents(sidecarPath(base)).slice();
     await buildSidecar(disk, checksum, (start, visit) => readSegment(disk, checksum, start, visit), base);
+    assert.deepEqual(ofRows, disk.contents(sidecarPath(base)), 'what the rows in memory say is what the segment says');
     assert.equal((await index.adopt(base)).ok, true);
   }
   assert.equal(index.stats().segmentsInMemory, 1);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { IdTable } from '../../src/storage/index-ids.ts';
 import { type IndexOptions, SegmentedIndex } from '../../src/storage/index-segmented.ts';
-import { buildSidecar, listSidecars, removeUnfinishedSidecars } from '../../src/storage/sidecar-build.ts';
+import { buildSidecar, listSidecars, removeUnfinishedSidecars, writeSidecar } from '../../src/storage/sidecar-build.ts';
 import { SidecarDamage, sidecarPath, sidecarTemporaryPath } from '../../src/storage/sidecar-format.ts';
 import type { SimulatedDisk } from '../simulation/simulated-disk.ts';
 import { SimulatedRandom } from '../simulation/simulated-random.ts';
@@ -22,6 +22,8 @@ class World {
   readonly adopted = new Set<number>();
   /** Bases of the segments whose rows must be in memory, in order. */
   memory: number[] = [];
+  /** Bases of the segments that were not read again at a restart. */
+  private readonly whole = new Set<number>();
   private nextPid: number;
   private stampUs = 1_000_000;
   private readonly options: IndexOptions;
@@ -37,7 +39,8 @@ class World {
 
   rotate(): void {
     const base = this.log.beginSegment();
-    this.index.beginSegment(base);
+    this.index.beginSegment(base, true);
+    this.whole.add(base);
     this.memory.push(base);
     this.release();
   }
@@ -68,10 +71,21 @@ class World {
 
   async adopt(base: number): Promise<void> {
     await buildSidecar(this.disk, checksum, this.log.visit, base);
+    await this.checkRowsOf(base);
     const adoption = await this.index.adopt(base);
     assert.equal(adoption.ok, true);
     this.adopted.add(base);
     this.release();
+  }
+
+  /** The sidecar is the same byte for byte, whether it is made of the segment or of the rows in memory. */
+  private async checkRowsOf(base: number): Promise<void> {
+    const rows = await this.index.rowsOf(base, this.log.endOf(base));
+    assert.equal(rows !== null, this.whole.has(base) && this.memory.includes(base));
+    if (rows === null) return;
+    const read = this.disk.contents(sidecarPath(base)).slice();
+    await writeSidecar(this.disk, checksum, rows);
+    assert.deepEqual(this.disk.contents(sidecarPath(base)), read);
   }
 
   private release(): void {
@@ -81,6 +95,7 @@ class World {
 
   /** A restart: a new index that uses the sidecars there are and reads the rest of the log again. */
   async restart(): Promise<void> {
+    this.whole.clear();
     await this.index.close();
     this.index = new SegmentedIndex({ disk: this.disk, checksum, scheduler: turns }, this.options);
     for (const base of this.log.bases.slice(0, -1)) {
@@ -88,7 +103,7 @@ class World {
     }
     this.memory = this.log.bases.filter((base) => !this.adopted.has(base));
     for (const base of this.memory) {
-      this.index.beginSegment(base);
+      this.index.beginSegment(base, false);
       for (const made of this.log.blocks.filter((candidate) => candidate.base === base)) {
         if (this.lanes.get(made.lane)?.pid !== made.pid) continue;
         writeBlock(bytes, view, 8, made);
