@@ -6,7 +6,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { createHasher } from './codec/mod.ts';
 import { buildSnapshot } from './data-folder.ts';
 import { readSegment } from './storage/log-reader.ts';
-import { buildSidecar, type VisitSegment, writeSidecar } from './storage/sidecar-build.ts';
+import { buildSidecar, buildSidecarOf, type VisitSegment } from './storage/sidecar-build.ts';
 import { NodeDisk } from './system/node-disk.ts';
 import type { Job, JobAnswer } from './worker-background.ts';
 
@@ -20,7 +20,7 @@ async function work(job: Job): Promise<JobAnswer> {
       const hasher = await createHasher(0, 0);
       const visitSegment: VisitSegment = (base, visit) => readSegment(disk, hasher, base, visit, {}, job.end);
       if (job.rows === null) await buildSidecar(disk, hasher, visitSegment, job.base);
-      else await writeSidecar(disk, hasher, job.rows);
+      else await buildSidecarOf(disk, hasher, job.rows);
       return { number: job.number, built: null };
     }
     const warnings: string[] = [];

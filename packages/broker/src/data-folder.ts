@@ -583,9 +583,7 @@ class IndexQueue {
       const end = this.#endOf(base);
       if (end === undefined) continue;
       try {
-        const rows = await this.#index.rowsOf(base, end);
-        if (this.#stopped) break;
-        await this.#background.buildSegmentIndex(base, end, rows);
+        await this.#background.buildSegmentIndex(base, end, this.#index.rowsOf(base, end));
         if (this.#stopped) break;
         const adoption = await this.#index.adopt(base);
         if (!adoption.ok)

@@ -55,9 +55,7 @@ export class WorkerBackground implements Background {
   }
 
   async buildSegmentIndex(base: LogAddress, end: LogAddress, rows: SegmentRows | null): Promise<void> {
-    const given = rows === null ? [] : Object.values(rows).filter((column) => typeof column === 'object');
-    const memory = given.map((column) => column.buffer as ArrayBuffer);
-    await this.#run({ number: this.#nextNumber++, kind: 'index', base, end, rows }, memory);
+    await this.#run({ number: this.#nextNumber++, kind: 'index', base, end, rows });
   }
 
   async buildSnapshot(throughSequence: number): Promise<BuiltSnapshot> {
@@ -78,15 +76,14 @@ export class WorkerBackground implements Background {
     await this.cancel();
   }
 
-  /** @param memory of the job, which is moved to the thread instead of being copied. */
-  #run(job: Job, memory: readonly ArrayBuffer[] = []): Promise<JobAnswer> {
+  #run(job: Job): Promise<JobAnswer> {
     if (this.#closed) return Promise.reject(new Error('background work was stopped'));
     const worker = this.#worker ?? this.#start();
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
     if (this.#waiting.size === 0 && this.#idleSinceMs > 0) this.#waitedMs = performance.now() - this.#idleSinceMs;
     return new Promise((resolve, reject) => {
       this.#waiting.set(job.number, { kind: job.kind, resolve, reject });
-      worker.postMessage(job, memory);
+      worker.postMessage(job);
     });
   }
 

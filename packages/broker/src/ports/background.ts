@@ -10,34 +10,29 @@ export interface BuiltSnapshot {
   readonly bytes: number;
 }
 
-/** The blocks and ids of one segment, as columns. Only the first `blockCount` and `idCount` cells of each count. */
+/**
+ * The rows of one sealed segment as the index holds them, for its sidecar: not a copy. Nothing is added to them any more,
+ * and they stay as they are until the sidecar is in use. What lies where is for the storage to know.
+ */
 export interface SegmentRows {
   readonly base: LogAddress;
   /** Address behind its last entry. */
   readonly end: LogAddress;
+  readonly blockPages: readonly SharedArrayBuffer[];
+  /** Rows of the first page that belong to earlier segments. */
+  readonly firstBlock: number;
   readonly blockCount: number;
-  readonly pids: Float64Array;
-  readonly firstOffsets: Float64Array;
-  readonly stamps: Float64Array;
-  /** Address minus `base`. */
-  readonly distances: Uint32Array;
-  readonly lengths: Uint32Array;
-  /** Records of the block. */
-  readonly counts: Uint32Array;
+  /** Ordinal of the record behind the last one, modulo 2^32. */
+  readonly endOrdinal: number;
+  readonly idParts: readonly SharedArrayBuffer[];
   readonly idCount: number;
-  readonly hashHighs: Uint32Array;
-  readonly hashLows: Uint32Array;
-  /** Row of the id's block in the columns above. */
-  readonly idBlocks: Uint32Array;
-  /** Index of the record in its block. */
-  readonly idIndexes: Uint32Array;
 }
 
 /** Heavy work beside the serving thread: a worker thread on a real host, a plain call in the simulation. */
 export interface Background {
   /**
    * Builds the sidecar index of the sealed segment that starts at `base` and ends at `end`: of the rows when they are there,
-   * which are the job's own from then on, else by reading the segment.
+   * else by reading the segment.
    */
   buildSegmentIndex(base: LogAddress, end: LogAddress, rows: SegmentRows | null): Promise<void>;
   /** Loads the newest snapshot, applies the log up to `sequence`, writes the next snapshot. */

@@ -47,9 +47,10 @@ const sparePagesMax = 32;
 /** Longest block record in bytes, exclusive: what 27 bits hold. An append is at most 96 MiB. */
 export const blockBytesMax = 1 << lengthBits;
 
+/** Shared, so that a sidecar can be made of it elsewhere. */
 interface Page {
-  readonly f64: Float64Array;
-  readonly u32: Uint32Array;
+  readonly f64: Float64Array<SharedArrayBuffer>;
+  readonly u32: Uint32Array<SharedArrayBuffer>;
 }
 
 export class BlockRows {
@@ -69,6 +70,23 @@ export class BlockRows {
     this.origin = firstRow;
     this.originLow = firstRow | 0;
     this.nextOrdinal = firstRow >>> 0;
+  }
+
+  /** Rows [0, rows) of pages that another thread fills, to be read by index. @param endOrdinal that of the record behind them. */
+  static over(pages: readonly SharedArrayBuffer[], rows: number, endOrdinal: number): BlockRows {
+    const blocks = new BlockRows();
+    blocks.pages = pages.map(pageOn);
+    blocks.count = rows;
+    blocks.nextOrdinal = endOrdinal;
+    return blocks;
+  }
+
+  /** The pages that hold rows [fromRow, toRow) by number, and how many rows of the first come before them. */
+  sharedPages(fromRow: number, toRow: number): { pages: SharedArrayBuffer[]; before: number } {
+    const first = this.indexOf(fromRow) >>> rowsPerPageBits;
+    const end = (this.indexOf(toRow) + rowMask) >>> rowsPerPageBits;
+    const pages = this.pages.slice(first, end).map(({ f64 }) => f64.buffer);
+    return { pages, before: this.indexOf(fromRow) & rowMask };
   }
 
   /** Number that the next row gets. Never reused. */
@@ -291,6 +309,9 @@ export class BlockRows {
 }
 
 function emptyPage(): Page {
-  const buffer = new ArrayBuffer(rowsPerPage * rowBytes);
+  return pageOn(new SharedArrayBuffer(rowsPerPage * rowBytes));
+}
+
+function pageOn(buffer: SharedArrayBuffer): Page {
   return { f64: new Float64Array(buffer), u32: new Uint32Array(buffer) };
 }

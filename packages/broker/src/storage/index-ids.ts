@@ -12,7 +12,7 @@
  */
 
 const partBits = 6;
-export const partCount = 1 << partBits;
+const partCount = 1 << partBits;
 const fields = 3;
 const growth = 1.5;
 const usedShareMax = 0.8;
@@ -28,7 +28,8 @@ export class IdTable {
   /** Ids in the table. */
   count = 0;
   private readonly records: RecordPids;
-  private readonly parts: Uint32Array[] = [];
+  /** Shared, so that a sidecar can be made of them elsewhere. */
+  private readonly parts: Uint32Array<SharedArrayBuffer>[] = [];
   private readonly slots = new Int32Array(partCount);
   private readonly room = new Int32Array(partCount);
 
@@ -40,7 +41,7 @@ export class IdTable {
     this.records = records;
     for (let part = 0; part < partCount; part++) {
       const slots = before?.slotsNeeded(part) ?? Math.round(firstSlots * growth ** (part / partCount));
-      this.parts.push(new Uint32Array(slots * fields));
+      this.parts.push(emptyPart(slots));
       this.slots[part] = slots;
       this.room[part] = Math.floor(slots * usedShareMax);
     }
@@ -93,12 +94,9 @@ export class IdTable {
     return -1;
   }
 
-  /** Shows the ids of one of the 64 parts, in any order. */
-  visitPart(part: number, visit: (keyHigh: number, keyLow: number, ordinal: number) => void): void {
-    const table = this.parts[part];
-    for (let at = 0; at < table.length; at += fields) {
-      if (table[at + 2] !== 0) visit(table[at], table[at + 1], table[at + 2] - 1);
-    }
+  /** The memory of the 64 parts, see `visitIds`. */
+  sharedParts(): SharedArrayBuffer[] {
+    return this.parts.map((part) => part.buffer);
   }
 
   /** Slots that the next segment's part begins with: as many as this one has, half of them when not even half were used. */
@@ -112,7 +110,7 @@ export class IdTable {
     const old = this.parts[part];
     const oldSlots = this.slots[part];
     const slots = Math.ceil(oldSlots * growth);
-    const table = new Uint32Array(slots * fields);
+    const table = emptyPart(slots);
     let used = 0;
     for (let from = 0; from < old.length; from += fields) {
       if (old[from + 2] === 0) continue;
@@ -129,6 +127,17 @@ export class IdTable {
     this.parts[part] = table;
     this.slots[part] = slots;
     this.room[part] = Math.floor(slots * usedShareMax) - used;
+  }
+}
+
+function emptyPart(slots: number): Uint32Array<SharedArrayBuffer> {
+  return new Uint32Array(new SharedArrayBuffer(slots * fields * 4));
+}
+
+/** Shows the ids of one part, in any order. */
+export function visitIds(part: Uint32Array, visit: (keyHigh: number, keyLow: number, ordinal: number) => void): void {
+  for (let at = 0; at < part.length; at += fields) {
+    if (part[at + 2] !== 0) visit(part[at], part[at + 1], part[at + 2] - 1);
   }
 }
 

@@ -21,7 +21,7 @@ import { FilterDirectory } from './filter-directory.ts';
 import { idKeyHigh, idKeyLow, pidKey } from './filter-keys.ts';
 import { assertStorage } from './index-assert.ts';
 import { BlockRows, rowBytes } from './index-blocks.ts';
-import { IdTable, partCount, type RecordPids } from './index-ids.ts';
+import { IdTable, type RecordPids } from './index-ids.ts';
 import { Remembered } from './index-remembered.ts';
 import type { Checksum } from './log-checksum.ts';
 import { originalPid, relocatedPid } from './sidecar-columns.ts';
@@ -63,9 +63,6 @@ const optionTable = {
 
 /** Sealed segments whose rows are kept: some questions are put to each of them. */
 const keptSegmentsMax = 8;
-
-/** Blocks or ids that `rowsOf` copies before others have their turn. */
-const copiedPerSlice = 16_384;
 
 /** Partitions whose last sidecar is known; then all are forgotten. */
 const hintsMax = 4096;
@@ -203,12 +200,10 @@ export class SegmentedIndex implements RecordIndex {
       openFilesMax: limits.openSidecarsMax,
     });
     this.remembered = new Remembered(limits.rememberedBlocksMax);
-    this.pidDirectory = new FilterDirectory(this.pause);
-    this.idDirectory = new FilterDirectory(this.pause);
+    const pause = () => new Promise<void>((resolve) => this.scheduler.soon(resolve));
+    this.pidDirectory = new FilterDirectory(pause);
+    this.idDirectory = new FilterDirectory(pause);
   }
-
-  /** Resolves when other work has had its turn. */
-  private readonly pause = (): Promise<void> => new Promise((resolve) => this.scheduler.soon(resolve));
 
   /**
    * A new segment begins at `base`: blocks added from now on lie in it. Bases must rise.
@@ -265,76 +260,24 @@ export class SegmentedIndex implements RecordIndex {
   }
 
   /**
-   * The rows of the sealed segment from `base` to `end`, copied for its sidecar; null when not all of them are in memory,
-   * and the segment has to be read.
+   * What is known of the sealed segment from `base` to `end`, for its sidecar; null when not all of it is in memory, and the
+   * segment has to be read.
    */
-  async rowsOf(base: LogAddress, end: LogAddress): Promise<SegmentRows | null> {
-    const segment = this.memory.find((candidate) => candidate.base === base);
+  rowsOf(base: LogAddress, end: LogAddress): SegmentRows | null {
+    const i = this.memory.findIndex((candidate) => candidate.base === base);
+    const segment = this.memory[i];
     if (segment === undefined || !segment.isWhole || segment.relocatedCount > 0) return null;
-    const blockCount = segment.endRow - segment.firstRow;
-    const idCount = segment.ids.count;
-    const rows = {
+    const { pages, before } = this.rows.sharedPages(segment.firstRow, segment.endRow);
+    return {
       base,
       end,
-      blockCount,
-      pids: new Float64Array(blockCount),
-      firstOffsets: new Float64Array(blockCount),
-      stamps: new Float64Array(blockCount),
-      distances: new Uint32Array(blockCount),
-      lengths: new Uint32Array(blockCount),
-      counts: new Uint32Array(blockCount),
-      idCount,
-      hashHighs: new Uint32Array(idCount),
-      hashLows: new Uint32Array(idCount),
-      idBlocks: new Uint32Array(idCount),
-      idIndexes: new Uint32Array(idCount),
+      blockPages: pages,
+      firstBlock: before,
+      blockCount: segment.endRow - segment.firstRow,
+      endOrdinal: this.memory[i + 1]?.firstOrdinal ?? this.rows.ordinal,
+      idParts: segment.ids.sharedParts(),
+      idCount: segment.ids.count,
     };
-    for (let from = 0; from < blockCount; from += copiedPerSlice) {
-      this.copyBlocks(segment, rows, from, Math.min(blockCount, from + copiedPerSlice));
-      await this.pause();
-      if (!this.memory.includes(segment)) return null;
-    }
-    let copied = 0;
-    for (let part = 0, sinceTurn = 0; part < partCount; part++) {
-      const before = copied;
-      copied = this.copyIds(segment, rows, part, copied);
-      sinceTurn += copied - before;
-      if (sinceTurn < copiedPerSlice) continue;
-      sinceTurn = 0;
-      await this.pause();
-      if (!this.memory.includes(segment)) return null;
-    }
-    return rows;
-  }
-
-  private copyBlocks(segment: MemorySegment, into: SegmentRows, from: number, to: number): void {
-    const { rows } = this;
-    for (let i = from, index = rows.indexOf(segment.firstRow + from); i < to; i++, index++) {
-      into.pids[i] = rows.pidAt(index);
-      into.firstOffsets[i] = rows.firstOffsetAt(index);
-      into.stamps[i] = rows.stampAt(index);
-      into.distances[i] = rows.addressAt(index) - segment.base;
-      into.lengths[i] = rows.lengthAt(index);
-      into.counts[i] = rows.countAt(index);
-    }
-  }
-
-  /** Copies the ids of one part of the table behind the first `count`, and gives how many there are now. */
-  private copyIds(segment: MemorySegment, into: SegmentRows, part: number, count: number): number {
-    const { rows } = this;
-    const first = rows.indexOf(segment.firstRow);
-    let id = count;
-    segment.ids.visitPart(part, (keyHigh, keyLow, ordinal) => {
-      const index = segment.rowOfOrdinal(ordinal);
-      const keyOfPid = pidKey(rows.pidAt(index));
-      // The keys of an id are its fingerprint with the partition's key XORed into it, so that the same undoes it.
-      into.hashHighs[id] = idKeyHigh(keyOfPid, keyHigh);
-      into.hashLows[id] = idKeyLow(keyOfPid, keyLow);
-      into.idBlocks[id] = index - first;
-      into.idIndexes[id] = ordinal - ((rows.ordinalAt(index) - segment.firstOrdinal) >>> 0);
-      id++;
-    });
-    return id;
   }
 
   forgetLane(lane: number): void {

@@ -66,8 +66,12 @@ export async function buildSidecar(
   return writeSidecar(disk, checksum, columns);
 }
 
-/** The same of rows that are there already. They must be all of the segment's. */
-export async function writeSidecar(disk: Disk, checksum: Checksum, columns: SegmentRows): Promise<BuiltSidecar> {
+/** The same of what the index has in memory. */
+export function buildSidecarOf(disk: Disk, checksum: Checksum, rows: SegmentRows): Promise<BuiltSidecar> {
+  return writeSidecar(disk, checksum, SegmentColumns.of(rows));
+}
+
+async function writeSidecar(disk: Disk, checksum: Checksum, columns: SegmentColumns): Promise<BuiltSidecar> {
   const { base } = columns;
   const content = sortSegment(columns);
   const facts = factsOf(columns, content);
@@ -125,7 +129,7 @@ interface SortedSegment {
   readonly idKeys: Uint32Array;
 }
 
-function sortSegment(columns: SegmentRows): SortedSegment {
+function sortSegment(columns: SegmentColumns): SortedSegment {
   const { blockCount, idCount, pids, firstOffsets } = columns;
   const blockOrder = new RowOrder(blockCount);
   blockOrder.sortByWide(firstOffsets);
@@ -160,7 +164,7 @@ function sortSegment(columns: SegmentRows): SortedSegment {
 }
 
 /** Of neighbours with the same id keeps the one with the highest offset. Shortens `order` in place. */
-function newestOfEqual(columns: SegmentRows, pidNumbers: Uint32Array, order: Uint32Array): Uint32Array {
+function newestOfEqual(columns: SegmentColumns, pidNumbers: Uint32Array, order: Uint32Array): Uint32Array {
   const { hashHighs, hashLows, idBlocks, idIndexes, firstOffsets } = columns;
   let kept = 0;
   for (let i = 0; i < order.length; i++) {
@@ -179,7 +183,7 @@ function newestOfEqual(columns: SegmentRows, pidNumbers: Uint32Array, order: Uin
   return order.subarray(0, kept);
 }
 
-function factsOf(columns: SegmentRows, content: SortedSegment): SidecarFacts {
+function factsOf(columns: SegmentColumns, content: SortedSegment): SidecarFacts {
   let minStampUs = 0;
   let maxStampUs = 0;
   let blockBytes = 0;
@@ -208,7 +212,7 @@ function factsOf(columns: SegmentRows, content: SortedSegment): SidecarFacts {
 
 async function writeSections(
   writer: PageWriter,
-  columns: SegmentRows,
+  columns: SegmentColumns,
   content: SortedSegment,
   facts: SidecarFacts,
   plan: SidecarPlan,

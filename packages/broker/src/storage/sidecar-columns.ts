@@ -1,7 +1,10 @@
-/** The rows of one segment's sidecar, collected entry by entry from the segment. */
+/** The blocks and ids of one segment as columns, collected for its sidecar. */
 import { block, entryHeader, readU64, recordHeaderBytes, recordType, relocated } from '../codec/format.ts';
 import type { EntryHeader, LogAddress, SegmentRows } from '../ports/mod.ts';
+import { idKeyHigh, idKeyLow, pidKey } from './filter-keys.ts';
 import { assertStorage } from './index-assert.ts';
+import { BlockRows } from './index-blocks.ts';
+import { visitIds } from './index-ids.ts';
 
 const firstCapacity = 1024;
 /** Distances from a segment's base are stored in 32 bits. */
@@ -27,14 +30,16 @@ export function originalPid(pid: number): number {
   return pid >= relocatedPidsFrom ? pid - relocatedPidsFrom : pid;
 }
 
-export class SegmentColumns implements SegmentRows {
+export class SegmentColumns {
   readonly base: LogAddress;
+  /** Address behind the last entry seen. */
   end: LogAddress;
 
   blockCount = 0;
   pids = new Float64Array(firstCapacity);
   firstOffsets = new Float64Array(firstCapacity);
   stamps = new Float64Array(firstCapacity);
+  /** Address minus `base`. */
   distances = new Uint32Array(firstCapacity);
   lengths = new Uint32Array(firstCapacity);
   counts = new Uint32Array(firstCapacity);
@@ -42,12 +47,21 @@ export class SegmentColumns implements SegmentRows {
   idCount = 0;
   hashHighs = new Uint32Array(firstCapacity);
   hashLows = new Uint32Array(firstCapacity);
+  /** Row of the id's block in the columns above. */
   idBlocks = new Uint32Array(firstCapacity);
   idIndexes = new Uint32Array(firstCapacity);
 
   constructor(base: LogAddress) {
     this.base = base;
     this.end = base;
+  }
+
+  /** All that the index knows of a segment. None of its blocks is a copy. */
+  static of(rows: SegmentRows): SegmentColumns {
+    const columns = new SegmentColumns(rows.base);
+    columns.end = rows.end;
+    columns.addRows(rows);
+    return columns;
   }
 
   /** Takes in the block records in bytes[from, to), which are the records of one entry. Other records are passed over. */
@@ -69,6 +83,38 @@ export class SegmentColumns implements SegmentRows {
       at += length;
     }
     this.end = header.address + header.length;
+  }
+
+  private addRows(rows: SegmentRows): void {
+    const { base, firstBlock, blockCount, idCount } = rows;
+    const blocks = BlockRows.over(rows.blockPages, firstBlock + blockCount, rows.endOrdinal);
+    while (this.pids.length < blockCount) this.growBlocks();
+    for (let row = 0; row < blockCount; row++) {
+      const index = firstBlock + row;
+      this.pids[row] = blocks.pidAt(index);
+      this.firstOffsets[row] = blocks.firstOffsetAt(index);
+      this.stamps[row] = blocks.stampAt(index);
+      this.distances[row] = blocks.addressAt(index) - base;
+      this.lengths[row] = blocks.lengthAt(index);
+      this.counts[row] = blocks.countAt(index);
+    }
+    this.blockCount = blockCount;
+
+    while (this.hashHighs.length < idCount) this.growIds();
+    const firstOrdinal = blockCount === 0 ? 0 : blocks.ordinalAt(firstBlock);
+    for (const part of rows.idParts) {
+      visitIds(new Uint32Array(part), (keyHigh, keyLow, ordinal) => {
+        const index = blocks.findByOrdinal(firstBlock, firstBlock + blockCount, ordinal);
+        const keyOfPid = pidKey(blocks.pidAt(index));
+        const id = this.idCount++;
+        // A key is the fingerprint with what follows from the pid XORed into it: the same once more takes that out.
+        this.hashHighs[id] = idKeyHigh(keyOfPid, keyHigh);
+        this.hashLows[id] = idKeyLow(keyOfPid, keyLow);
+        this.idBlocks[id] = index - firstBlock;
+        this.idIndexes[id] = ordinal - ((blocks.ordinalAt(index) - firstOrdinal) >>> 0);
+      });
+    }
+    assertStorage(this.idCount === idCount, 'the ids in memory are as many as were added');
   }
 
   /** The ids of a block that was relocated stay with the sidecar of its first segment. */

@@ -24,7 +24,7 @@ import { type HousekeepingOptions, Shard, type Store } from '../../src/runtime/m
 import type { IndexOptions } from '../../src/storage/index-segmented.ts';
 import type { LogOptions } from '../../src/storage/log-options.ts';
 import { readSegment } from '../../src/storage/log-reader.ts';
-import { buildSidecar, type VisitSegment, writeSidecar } from '../../src/storage/sidecar-build.ts';
+import { buildSidecar, buildSidecarOf, type VisitSegment } from '../../src/storage/sidecar-build.ts';
 import type { SimulatedDisk } from './simulated-disk.ts';
 import type { SimulatedRandom } from './simulated-random.ts';
 import type { SimulatedScheduler } from './simulated-scheduler.ts';
@@ -307,7 +307,7 @@ class InlineBackground implements Background {
       const hasher = await createHasher(0, 0);
       const { segmentVisitor } = this.#host.hooks;
       if (rows !== null && segmentVisitor === undefined) {
-        await writeSidecar(this.#disk, hasher, rows);
+        await buildSidecarOf(this.#disk, hasher, rows);
         return;
       }
       const visit: VisitSegment = (segment, visitor) => readSegment(this.#disk, hasher, segment, visitor, {}, end);

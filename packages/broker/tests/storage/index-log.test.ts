@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { SoloLog } from '../../src/log/solo-log.ts';
 import { SegmentedIndex } from '../../src/storage/index-segmented.ts';
 import { readSegment } from '../../src/storage/log-reader.ts';
-import { buildSidecar, writeSidecar } from '../../src/storage/sidecar-build.ts';
+import { buildSidecar, buildSidecarOf } from '../../src/storage/sidecar-build.ts';
 import { sidecarPath } from '../../src/storage/sidecar-format.ts';
 import { SimulatedDisk } from '../simulation/simulated-disk.ts';
 import { blockLength, checksum, type PlacedBlock, turns, writeBlock } from './index-fixtures.ts';
@@ -58,9 +58,9 @@ test('the places that the index gives are those where the log keeps the blocks',
   };
   await check();
   for (const { base, end } of sealed) {
-    const rows = await index.rowsOf(base, end);
+    const rows = index.rowsOf(base, end);
     assert.ok(rows);
-    await writeSidecar(disk, checksum, rows);
+    await buildSidecarOf(disk, checksum, rows);
     const ofRows = disk.contents(sidecarPath(base)).slice();
     await buildSidecar(disk, checksum, (start, visit) => readSegment(disk, checksum, start, visit), base);
     assert.deepEqual(ofRows, disk.contents(sidecarPath(base)), 'what the rows in memory say is what the segment says');

@@ -3,7 +3,12 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { IdTable } from '../../src/storage/index-ids.ts';
 import { type IndexOptions, SegmentedIndex } from '../../src/storage/index-segmented.ts';
-import { buildSidecar, listSidecars, removeUnfinishedSidecars, writeSidecar } from '../../src/storage/sidecar-build.ts';
+import {
+  buildSidecar,
+  buildSidecarOf,
+  listSidecars,
+  removeUnfinishedSidecars,
+} from '../../src/storage/sidecar-build.ts';
 import { SidecarDamage, sidecarPath, sidecarTemporaryPath } from '../../src/storage/sidecar-format.ts';
 import type { SimulatedDisk } from '../simulation/simulated-disk.ts';
 import { SimulatedRandom } from '../simulation/simulated-random.ts';
@@ -80,11 +85,11 @@ class World {
 
   /** The sidecar is the same byte for byte, whether it is made of the segment or of the rows in memory. */
   private async checkRowsOf(base: number): Promise<void> {
-    const rows = await this.index.rowsOf(base, this.log.endOf(base));
+    const rows = this.index.rowsOf(base, this.log.endOf(base));
     assert.equal(rows !== null, this.whole.has(base) && this.memory.includes(base));
     if (rows === null) return;
     const read = this.disk.contents(sidecarPath(base)).slice();
-    await writeSidecar(this.disk, checksum, rows);
+    await buildSidecarOf(this.disk, checksum, rows);
     assert.deepEqual(this.disk.contents(sidecarPath(base)), read);
   }
 
