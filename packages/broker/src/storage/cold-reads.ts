@@ -4,7 +4,8 @@
  * What is read is an extent: the bytes asked for, widened to whole pages (counted from the segment's first byte) and cut
  * at the segment's ends. Each page remembers the extent that reaches furthest from it; since an extent covers each of its
  * pages from the page's first byte, that one answers every request that starts in the page and could be answered.
- * The least recently used extents go first, but none that was asked for in this turn or the one before.
+ * The least recently used extents go first, but none that was asked for in this turn or the one before. The memory of those
+ * of one page, which nearly all are, is used again: a consumer that is far behind reads hundreds of MB per second.
  */
 import type { Disk, DiskFile, LogAddress, ResidentBytes } from '../ports/mod.ts';
 import { LogDamage } from './log-damage.ts';
@@ -22,6 +23,15 @@ interface Extent {
   usedInTurn: number;
 }
 
+/** Of the memory for what was read, this part at most is kept beside it to be used again. */
+const spareShare = 8;
+
+/** Memory of one page that is not used. */
+interface Spare {
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+}
+
 interface Pending {
   readonly end: LogAddress;
   readonly done: Promise<void>;
@@ -35,6 +45,8 @@ export class ColdReads {
   readonly #pages = new Map<LogAddress, Extent>();
   /** Least recently used first. */
   readonly #extents = new Set<Extent>();
+  readonly #spares: Spare[] = [];
+  readonly #sparesMax: number;
   /** By the address of the first page. */
   readonly #pending = new Map<LogAddress, Pending>();
   readonly #found: ResidentBytes;
@@ -48,6 +60,7 @@ export class ColdReads {
     this.#files = new OpenSegments(disk, options.openSegmentsMax);
     this.#pageBytes = options.coldPageBytes;
     this.#budgetBytes = options.coldBytes;
+    this.#sparesMax = Math.floor(options.coldBytes / spareShare / options.coldPageBytes);
     const none = new Uint8Array(0);
     this.#found = { bytes: none, view: new DataView(none.buffer), at: 0 };
   }
@@ -105,6 +118,8 @@ export class ColdReads {
     for (const extent of this.#extents) {
       if (!this.isOverBudget || extent.usedInTurn > turn - 2) return;
       this.#drop(extent);
+      // What was found in it was promised for the turn.
+      if (extent.bytes.length === this.#pageBytes && this.#spares.length < this.#sparesMax) this.#spares.push(extent);
     }
   }
 
@@ -147,10 +162,16 @@ export class ColdReads {
   }
 
   async #read(segment: SegmentRange, firstPage: LogAddress, pagesEnd: LogAddress, end: LogAddress): Promise<void> {
-    const bytes = new Uint8Array(end - firstPage);
+    const { bytes, view } = this.#memoryFor(end - firstPage);
     await this.readInto(segment, firstPage, bytes);
-    const view = new DataView(bytes.buffer);
     this.#add({ start: firstPage, end, bytes, view, firstPage, pagesEnd, usedInTurn: this.#turn });
+  }
+
+  #memoryFor(length: number): Spare {
+    const spare = length === this.#pageBytes ? this.#spares.pop() : undefined;
+    if (spare !== undefined) return spare;
+    const bytes = new Uint8Array(length);
+    return { bytes, view: new DataView(bytes.buffer) };
   }
 
   #add(extent: Extent): void {
