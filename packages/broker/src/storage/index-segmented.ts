@@ -92,7 +92,7 @@ export interface IndexStats {
   readonly segmentsInMemory: number;
   readonly blocksInMemory: number;
   readonly idsInMemory: number;
-  /** Bytes of block rows, of id tables, of the lanes' newest rows. */
+  /** Bytes of block rows and of id tables, spare ones included, and of the lanes' newest rows. */
   readonly blockBytes: number;
   readonly idBytes: number;
   readonly laneBytes: number;
@@ -118,7 +118,6 @@ class MemorySegment implements RecordPids {
   /** Blocks of partitions that are deleted by now are among its rows as well. */
   readonly isWhole: boolean;
   /** Copies of older blocks in it. */
-  relocatedCount = 0;
   readonly relocated = new Remembered(Number.POSITIVE_INFINITY);
   /** Its sidecar is in use: its rows may leave. */
   adopted: boolean;
@@ -130,6 +129,7 @@ class MemorySegment implements RecordPids {
     isWhole: boolean,
     adopted: boolean,
     before: MemorySegment | undefined,
+    unusedIds: IdTable | undefined,
   ) {
     this.base = base;
     this.rows = rows;
@@ -138,7 +138,7 @@ class MemorySegment implements RecordPids {
     this.firstRow = rows.nextRow;
     this.endRow = rows.nextRow;
     this.firstOrdinal = rows.ordinal;
-    this.ids = new IdTable(this, before?.ids);
+    this.ids = new IdTable(this, before?.ids, unusedIds);
   }
 
   /** Memory that comes back when its rows leave. */
@@ -174,6 +174,8 @@ export class SegmentedIndex implements RecordIndex {
   private readonly rows = new BlockRows();
   /** Oldest first; the last one is being written. */
   private readonly memory: MemorySegment[] = [];
+  /** Of the segment that left last. */
+  private unusedIds: IdTable | undefined;
   private readonly sidecars = new Map<LogAddress, AdoptedSidecar>();
   /** Highest base of all that were ever in use without rows in memory. */
   private newestWithoutRows: LogAddress = -1;
@@ -212,7 +214,9 @@ export class SegmentedIndex implements RecordIndex {
   beginSegment(base: LogAddress, isWhole: boolean): void {
     const current = this.memory[this.memory.length - 1];
     assertStorage(current === undefined || base > current.base, 'segments begin in the order of their bases');
-    this.memory.push(new MemorySegment(base, this.rows, isWhole, this.sidecars.has(base), current));
+    const segment = new MemorySegment(base, this.rows, isWhole, this.sidecars.has(base), current, this.unusedIds);
+    this.unusedIds = undefined;
+    this.memory.push(segment);
     this.releaseRows();
   }
 
@@ -254,7 +258,6 @@ export class SegmentedIndex implements RecordIndex {
       address,
       length,
     );
-    segment.relocatedCount++;
     segment.blockBytes += length;
     if (stampUs > segment.maxStampUs) segment.maxStampUs = stampUs;
   }
@@ -266,7 +269,7 @@ export class SegmentedIndex implements RecordIndex {
   rowsOf(base: LogAddress, end: LogAddress): SegmentRows | null {
     const i = this.memory.findIndex((candidate) => candidate.base === base);
     const segment = this.memory[i];
-    if (segment === undefined || !segment.isWhole || segment.relocatedCount > 0) return null;
+    if (segment === undefined || !segment.isWhole || segment.relocated.count > 0) return null;
     const { pages, before } = this.rows.sharedPages(segment.firstRow, segment.endRow);
     return {
       base,
@@ -517,7 +520,7 @@ export class SegmentedIndex implements RecordIndex {
 
   stats(): IndexStats {
     let idsInMemory = 0;
-    let idBytes = 0;
+    let idBytes = this.unusedIds?.bytes ?? 0;
     for (const segment of this.memory) {
       idsInMemory += segment.ids.count;
       idBytes += segment.ids.bytes;
@@ -686,9 +689,11 @@ export class SegmentedIndex implements RecordIndex {
   }
 
   private releaseOldest(): void {
-    const { base } = this.memory[0];
+    const { base, ids } = this.memory[0];
     this.newestWithoutRows = Math.max(this.newestWithoutRows, base);
     this.memory.shift();
+    // Its sidecar is in use, so that nobody makes one of its ids any more.
+    this.unusedIds = ids;
     this.rows.releaseBefore(this.memory[0].firstRow);
   }
 
