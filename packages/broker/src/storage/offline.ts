@@ -28,7 +28,7 @@ export interface SegmentReport {
   /** Address behind the last good entry. */
   readonly end: LogAddress;
   readonly sealed: boolean;
-  /** Size of the file. More than end − base in the last segment, which is filled with zeros in advance. */
+  /** Size of the file. May be more than end − base in the last segment, which can have zeros behind its last entry. */
   readonly fileBytes: number;
   readonly entries: number;
   readonly entryBytes: number;
