@@ -125,3 +125,17 @@ test('a lane of many blocks is searched in few steps', () => {
 test('a block longer than the row can hold is an assertion, not a wrong answer', () => {
   assert.throws(() => new BlockRows().add(0, 1, 0, 0, 0, blockBytesMax, 1), /longer than the index can hold/);
 });
+
+test('the pages of a segment of small blocks serve the next one: the collector does not count shared memory', () => {
+  const rows = new BlockRows();
+  const rowsPerSegment = 250_000;
+  const buffers = new Set<SharedArrayBuffer>();
+  for (let segment = 0; segment < 4; segment++) {
+    const first = rows.nextRow;
+    for (let i = 0; i < rowsPerSegment; i++)
+      rows.add(i % 100, 1 + (i % 100), segment * 2500 + i, i, 64 + i * 256, 200, 1);
+    for (const page of rows.sharedPages(first, rows.nextRow).pages) buffers.add(page);
+    rows.releaseBefore(rows.nextRow);
+  }
+  assert.ok(buffers.size <= 64, `${buffers.size} pages for ${Math.ceil(rowsPerSegment / 4096)}`);
+});

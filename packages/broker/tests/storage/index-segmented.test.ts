@@ -449,6 +449,25 @@ test('rows whose sidecars are in use stay while there is room, and the oldest le
   await world.index.close();
 });
 
+test('a segment with copies of older blocks is read for its sidecar, and so is one whose rows are not there', async () => {
+  const world = new World();
+  const copied = world.push(0, [[1, 1]]);
+  const [first] = world.log.bases;
+  world.rotate();
+  const second = world.log.bases[1];
+  world.push(1, [[2, 2]]);
+  writeBlock(bytes, view, 24, copied);
+  world.index.addRelocated(bytes, view, 24, world.log.tail + 100);
+  world.rotate();
+  assert.equal(world.index.rowsOf(first, second)?.blockCount, 1);
+  assert.equal(world.index.rowsOf(second, world.log.bases[2]), null);
+  await buildSidecar(world.disk, checksum, world.log.visit, first);
+  assert.equal((await world.index.adopt(first)).ok, true);
+  assert.equal(world.index.isInMemory(first), false);
+  assert.equal(world.index.rowsOf(first, second), null);
+  await world.index.close();
+});
+
 test('the id tables of segments that have left serve those that begin: the collector does not count shared memory', async () => {
   const world = new World();
   const buffers = new Set<SharedArrayBuffer>();
