@@ -566,7 +566,7 @@ class IndexQueue {
 
   async #rebuild(base: LogAddress, end: LogAddress): Promise<void> {
     try {
-      // What is in memory may be what was built of it.
+      // Never of the rows in memory: the damage may have come from them.
       await this.#background.buildSegmentIndex(base, end, null);
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ELOGDAMAGE') throw error;
