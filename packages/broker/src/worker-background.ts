@@ -1,7 +1,7 @@
 /**
  * `Background` on a worker thread. The thread is started for the first job and ended when there has been none for a
  * while, because it holds some 80 MB, and the memory of a whole state after a snapshot. Starting it costs as much as half
- * of an index, and what it does at first it does slowly: while jobs come regularly it waits for the next one.
+ * of an index, and what it does at first it does slowly: while jobs come in quick succession it waits for the next one.
  */
 import { Worker } from 'node:worker_threads';
 import type { Background, BuiltSnapshot, LogAddress, SegmentRows } from './ports/mod.ts';
@@ -32,7 +32,7 @@ interface Waiting {
 /** The thread waits this long for another job after one of the kind; */
 const idleMs = { index: 4000, snapshot: 2000 } as const;
 /** or, up to this, for twice as long as it had to wait before. */
-const idleMsMax = 20_000;
+const idleMsMax = 5000;
 
 export class WorkerBackground implements Background {
   readonly #location: string;

@@ -23,7 +23,7 @@ interface Extent {
   usedInTurn: number;
 }
 
-/** Of the memory for what was read, this part at most is kept beside it to be used again. */
+/** Of the memory for what was read, this part at most is kept empty, to be used again. */
 const spareShare = 8;
 
 /** Memory of one page that is not used. */
@@ -40,6 +40,7 @@ interface Pending {
 export class ColdReads {
   readonly #files: OpenSegments;
   readonly #pageBytes: number;
+  /** For extents. */
   readonly #budgetBytes: number;
   /** By the address of a page: the extent that reaches furthest from it. */
   readonly #pages = new Map<LogAddress, Extent>();
@@ -50,6 +51,7 @@ export class ColdReads {
   /** By the address of the first page. */
   readonly #pending = new Map<LogAddress, Pending>();
   readonly #found: ResidentBytes;
+  /** Of all extents. */
   #heldBytes = 0;
   #turn = 0;
   /** Since the log was opened. */
@@ -59,14 +61,14 @@ export class ColdReads {
   constructor(disk: Disk, options: Pick<LogOptions, 'coldBytes' | 'coldPageBytes' | 'openSegmentsMax'>) {
     this.#files = new OpenSegments(disk, options.openSegmentsMax);
     this.#pageBytes = options.coldPageBytes;
-    this.#budgetBytes = options.coldBytes;
     this.#sparesMax = Math.floor(options.coldBytes / spareShare / options.coldPageBytes);
+    this.#budgetBytes = options.coldBytes - this.#sparesMax * options.coldPageBytes;
     const none = new Uint8Array(0);
     this.#found = { bytes: none, view: new DataView(none.buffer), at: 0 };
   }
 
   get heldBytes(): number {
-    return this.#heldBytes;
+    return this.#heldBytes + this.#spares.length * this.#pageBytes;
   }
 
   /** True while more than the budget is held: call `turnBegan` again. */
