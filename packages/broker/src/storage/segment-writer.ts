@@ -11,8 +11,9 @@
  * file that grows). Where writes are large there are no zeros: everything would be written twice for that. When writes are
  * small again before the segment is full, one that makes the file grow brings zeros along.
  *
- * Sealing needs no work: a segment takes entries until it holds segmentBytes, so the zeros are used up; where they are not
- * (the option was made smaller), readers stop at the next segment's base.
+ * Sealing needs no work where the zeros are used up, as they are by a segment that takes entries until it holds
+ * segmentBytes. Where they are not (the option was made smaller) the file is cut before the next one gets its name: zeros
+ * that reach over the next segment's range would hide that it is missing, and its room on the disk would not come back.
  *
  * Calls must not overlap, but for `prepare`, which works in the background.
  */
@@ -64,6 +65,7 @@ export class SegmentWriter {
 
   /** Turns to a new segment. Its first bytes must be its header. The one before must be published. */
   async begin(base: LogAddress): Promise<void> {
+    await this.#cutZeros(base);
     await this.#closeFile();
     // What was prepared in the background may have failed for a reason that has passed, such as a full disk: try again.
     let spare = this.#spare === null ? null : await this.#spare;
@@ -121,6 +123,15 @@ export class SegmentWriter {
   #open(): DiskFile {
     if (this.#file === null) throw new Error('no segment is being written');
     return this.#file;
+  }
+
+  /** The segment that was written ends at `end`, and so does its file from now on. */
+  async #cutZeros(end: LogAddress): Promise<void> {
+    const bytes = end - this.#base;
+    if (this.#file === null || this.#fileBytes <= bytes) return;
+    await this.#file.truncate(bytes);
+    await this.#file.sync();
+    this.#fileBytes = bytes;
   }
 
   async #closeFile(): Promise<void> {

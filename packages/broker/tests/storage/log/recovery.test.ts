@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { LogDamage } from '../../../src/storage/log-damage.ts';
+import { segmentPath } from '../../../src/storage/segment-format.ts';
 import { SimulatedDisk } from '../../simulation/simulated-disk.ts';
 import { type Appended, append, durable, hasher, openLog, readAll, smallOptions } from './log-driver.ts';
 
@@ -247,6 +248,21 @@ test('a log written with larger segments and larger entries is continued with sm
   const log = await openLog(disk);
   assert.deepEqual([...(await readAll(log)).values()], [5000, -1, 100, 100, -1]);
   assert.equal(log.segments().length, 2);
+});
+
+test('a segment that is missing behind one that was made for more shows as a gap', async () => {
+  const disk = new SimulatedDisk();
+  const large = await openLog(disk, { ...smallOptions, segmentBytes: 65_536 });
+  append(large, 100);
+  await large.close();
+  const small = await openLog(disk);
+  for (let i = 0; i < 40; i++) append(small, 300);
+  await small.close();
+  const [first, second, third] = small.segments();
+  assert.equal(disk.contents(firstPath).length, first.end);
+  disk.takeAway(segmentPath(second.base));
+  const log = await openLog(disk);
+  assert.deepEqual(log.recovery.gaps, [{ base: second.base, end: third.base }]);
 });
 
 test('what is left of the making of a segment is removed', async () => {
