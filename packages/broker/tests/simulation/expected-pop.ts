@@ -51,13 +51,15 @@ export function leaseUsOf(request: PopRequest, queueLeaseSeconds: number, maxSec
 
 /**
  * The cursor and where it may be when expired and cancelled records were passed over without a reply, now or, if a broker
- * was there before, by `latestUs`.
+ * was there before, by `latestUs`. `walked`: offsets that an equal cursor at another place has come to, and nothing new
+ * lies behind these.
  */
 export function withExpiredPassed(
   partition: ExpectedPartition,
   cursor: ExpectedCursor,
   nowUs: number,
   latestUs = nowUs,
+  walked = new Set<number>(),
 ): readonly ExpectedCursor[] {
   if (hasLiveLease(cursor, nowUs)) return [cursor];
   const found = [cursor];
@@ -67,6 +69,8 @@ export function withExpiredPassed(
   // Behind what was removed, too.
   for (const { committed } of [...found]) {
     for (let offset = committed + 1; offset <= partition.last; ) {
+      if (walked.has(offset)) break;
+      walked.add(offset);
       if (!isCancelled(partition, offset)) {
         const append = partition.appendOf(offset);
         if (!partition.queue.mayHaveExpired(append.stampUs, Math.max(nowUs, latestUs))) break;

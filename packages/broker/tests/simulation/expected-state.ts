@@ -59,9 +59,15 @@ export class ExpectedPartition {
 
   /** The append that holds an offset. */
   appendOf(offset: number): ExpectedAppend {
-    const append = this.appends.find(({ last }) => last >= offset);
-    if (append === undefined) throw new Error(`pid ${this.pid} has no offset ${offset}`);
-    return append;
+    let low = 0;
+    let high = this.appends.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.appends[middle].last >= offset) high = middle;
+      else low = middle + 1;
+    }
+    if (low === this.appends.length) throw new Error(`pid ${this.pid} has no offset ${offset}`);
+    return this.appends[low];
   }
 
   get newestStampUs(): number {
