@@ -6,12 +6,11 @@
  * with a bounded number of messages on their way, which is how a broker is used.
  */
 import type { BenchOptions } from '../options.ts';
+import { atOnce } from '../support/at-once.ts';
 import { BenchBroker } from '../support/bench-broker.ts';
-import { Latency } from '../support/latency.ts';
 import { ackLoop, type ConsumeLoad, consumeLoop, OrderWatch, pushLoop, registerGroup } from '../support/load.ts';
 import type { PushShape } from '../support/push-request.ts';
 import { type CaseFigures, totalOf } from '../support/report.ts';
-import { Window } from '../support/window.ts';
 import type { BenchCase } from './case.ts';
 
 const queue = 'bench-a';
@@ -78,30 +77,16 @@ export const batchedPushes: BenchCase = {
     const acked = await broker.phase('ack', () => ackLoop(port, connections, acks));
     acks.length = 0;
 
-    const together = await broker.phase('push + pop + ack at once', async () => {
-      const latency = new Latency();
-      const window = new Window(windowMessages);
-      const pushEndsAtMs = performance.now() + options.seconds * 1000;
-      let isPushing = true;
-      const consuming = consumeLoop({
-        ...consumeShape,
-        waitMs: parkedMs,
-        onMessages: (answer, receivedAtUs) => {
-          watch.see(answer, false);
-          for (let i = 0; i < answer.count; i++) latency.record(receivedAtUs - answer.timesUs[i]);
-          window.leave(answer.count);
-        },
-        mayContinue: () => isPushing || window.inFlight > 0,
-      });
-      const pushing = await push(itemsPerPush, async () => {
-        if (performance.now() >= pushEndsAtMs) return false;
-        await window.enter(itemsPerPush);
-        return true;
-      });
-      isPushing = false;
-      const consumed = await consuming;
-      return { messages: consumed.messages, requests: pushing.requests + consumed.requests, latency };
-    });
+    const together = await broker.phase('push + pop + ack at once', () =>
+      atOnce({
+        consume: { ...consumeShape, waitMs: parkedMs },
+        push: (mayContinue) => push(itemsPerPush, mayContinue),
+        itemsPerPush,
+        windowMessages,
+        seconds: options.seconds,
+        onMessages: (answer) => watch.see(answer, false),
+      }),
+    );
     await broker.end();
     return {
       name: 'a',

@@ -7,12 +7,11 @@
  * and indexes and snapshots to make.
  */
 import type { BenchOptions } from '../options.ts';
+import { atOnce } from '../support/at-once.ts';
 import { BenchBroker } from '../support/bench-broker.ts';
-import { Latency } from '../support/latency.ts';
 import { consumeLoop, type ItemChooser, OrderWatch, pushLoop, registerGroup } from '../support/load.ts';
 import type { PushShape } from '../support/push-request.ts';
 import { type CaseFigures, totalOf } from '../support/report.ts';
-import { Window } from '../support/window.ts';
 import type { BenchCase } from './case.ts';
 
 const queue = 'bench-b';
@@ -64,39 +63,25 @@ export const scatteredPushes: BenchCase = {
     const warmUp = await push((pushed) => pushed < partitions);
     await drain(warmUp.messages);
 
-    const atOnce = (name: string) =>
-      broker.phase(name, async () => {
-        const latency = new Latency();
-        const window = new Window(windowMessages);
-        const pushEndsAtMs = performance.now() + options.seconds * 1000;
-        let isPushing = true;
-        const consuming = consumeLoop({
-          ...consumeShape,
-          waitMs: parkedMs,
-          onMessages: (answer, receivedAtUs) => {
-            watch.see(answer, true);
-            for (let i = 0; i < answer.count; i++) latency.record(receivedAtUs - answer.timesUs[i]);
-            window.leave(answer.count);
-          },
-          mayContinue: () => isPushing || window.inFlight > 0,
-        });
-        const pushing = await push(async () => {
-          if (performance.now() >= pushEndsAtMs) return false;
-          await window.enter(itemsPerPush);
-          return true;
-        });
-        isPushing = false;
-        const done = await consuming;
-        return { messages: done.messages, requests: pushing.requests + done.requests, latency };
-      });
-    const together = await atOnce('push + pop + ack at once');
+    const allAtOnce = (name: string) =>
+      broker.phase(name, () =>
+        atOnce({
+          consume: { ...consumeShape, waitMs: parkedMs },
+          push,
+          itemsPerPush,
+          windowMessages,
+          seconds: options.seconds,
+          onMessages: (answer) => watch.see(answer, true),
+        }),
+      );
+    const together = await allAtOnce('push + pop + ack at once');
 
     const endsAtMs = performance.now() + options.seconds * 1000;
     const pushed = await broker.phase('push', () =>
       push((count) => count < messagesMax && performance.now() < endsAtMs),
     );
     const consumed = await broker.phase('pop + ack', () => drain(pushed.messages));
-    const afterwards = await atOnce('at once, after that');
+    const afterwards = await allAtOnce('at once, after that');
     await broker.end();
     return {
       name: 'b',
