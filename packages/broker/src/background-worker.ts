@@ -18,9 +18,10 @@ async function work(job: Job): Promise<JobAnswer> {
   try {
     if (job.kind === 'index') {
       const hasher = await createHasher(0, 0);
-      const visitSegment: VisitSegment = (base, visit) => readSegment(disk, hasher, base, visit, {}, job.end);
-      if (job.rows === null) await buildSidecar(disk, hasher, visitSegment, job.base);
-      else await buildSidecarOf(disk, hasher, job.rows);
+      if (job.rows === null) {
+        const visitSegment: VisitSegment = (base, visit) => readSegment(disk, hasher, base, visit, {}, job.end);
+        await buildSidecar(disk, hasher, visitSegment, job.base);
+      } else await buildSidecarOf(disk, hasher, job.rows);
       return { number: job.number, built: null };
     }
     const warnings: string[] = [];

@@ -8,7 +8,7 @@ import { type BrokerIdentity, idTextLength, writeId } from '../core/mod.ts';
 import { ascii, notPlain } from './json-scanner.ts';
 
 /** A writer keeps no larger buffer than this after `take` and `reset`. */
-const keptBytesMax = 1024 * 1024;
+export const keptBytesMax = 1024 * 1024;
 
 /**
  * Up to so many bytes a loop, at 1 to 2 ns per byte, beats `set`, which takes 18 ns for a whole array and 45 ns for a part

@@ -21,7 +21,7 @@ export {
 } from './format.ts';
 export { createHasher, type Hasher } from './hasher.ts';
 export { checkJson, JsonError, JsonScanner } from './json-scanner.ts';
-export { asciiBytes, ByteWriter } from './json-writer.ts';
+export { asciiBytes, ByteWriter, keptBytesMax } from './json-writer.ts';
 export { isBinaryPush, scanBinaryPush } from './push-binary.ts';
 export { hashPushItems, type ScannedPush, scanPushBody } from './push-items.ts';
 export {

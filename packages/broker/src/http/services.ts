@@ -1,6 +1,6 @@
 /** What all exchanges of one server share. */
 
-import { ByteWriter } from '../codec/mod.ts';
+import { ByteWriter, keptBytesMax } from '../codec/mod.ts';
 import type { Engine } from '../runtime/mod.ts';
 import { Admission } from './admission.ts';
 import { AnswerPieces } from './answer-pieces.ts';
@@ -19,9 +19,6 @@ export interface HttpCounters {
   /** Pops whose client went away before its answer. */
   popsAbandoned: number;
 }
-
-/** Larger answers take the writer's memory with them instead of being copied out of it. */
-const copiedBytesMax = 1024 * 1024;
 
 export class Services {
   readonly engine: Engine;
@@ -64,7 +61,8 @@ export class Services {
   takeAnswer(): Uint8Array {
     const { writer } = this;
     const { length } = writer;
-    if (length > copiedBytesMax) return writer.take();
+    // Larger ones take the writer's memory with them.
+    if (length > keptBytesMax) return writer.take();
     // Small answers share blocks of memory, and nothing is zeroed before it is overwritten.
     const answer = Buffer.allocUnsafe(length);
     answer.set(new Uint8Array(writer.bytes.buffer, writer.bytes.byteOffset, length));
